@@ -17,7 +17,7 @@ from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
-from fastopen.pages.files import FileProgress, Progress, TextFile, part_of, silent
+from fastopen.pages.files import FileProgress, Progress, TextFile, first_bytes, part_of, silent
 from fastopen.pages.importers import NoPageError, import_file, import_folder
 from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
@@ -31,6 +31,16 @@ MAX_LIST_CHARACTERS = 16 * 2**20
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
 # JSON in a call of a function, which pages load as a script: `onInputData({"log": ...`.
 _JSONP = re.compile(r"\s*[\w$.]{1,99}\s*\(\s*[{\[]")
+# The first bytes of compressed files that must be decompressed before, and the command for it.
+_DECOMPRESS = {
+    b"\x28\xb5\x2f\xfd": "zstd -d",
+    b"\x5d\x2a\x4d\x18": "zstd -d",
+    b"BZh": "bunzip2",
+    b"\xfd7zXZ": "xz -d",
+}
+# A line of a WARC's record after other text, and one of the header of an MHTML file.
+_DAMAGED_WARC = re.compile(r"^WARC/\d\.\d\r?$", re.MULTILINE)
+_MHTML = re.compile(r"^Content-Type:\s*multipart/related", re.MULTILINE | re.IGNORECASE)
 # The error about a list names at most this many URLs without a page.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
@@ -167,6 +177,10 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
+    start = first_bytes(path)
+    for magic, command in _DECOMPRESS.items():
+        if start.startswith(magic):
+            raise InputError("is compressed, but not with gzip", str(path), f"run {command} {path.name}")
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -177,6 +191,11 @@ def _reject_foreign(text: str, path: Path) -> None:
     if text.startswith("filedesc://"):
         message = "is an ARC, the format before WARC"
         raise InputError(message, str(path), f"convert it: warcio recompress {path.name} FILE.warc.gz")
+    if _DAMAGED_WARC.search(text):
+        raise InputError("is a WARC with a damaged first line", str(path), "download or record it again")
+    if _MHTML.search(text, 0, 4096):
+        remedy = "save it as a HAR in the browser's network tab, or record it with fastopen record URL"
+        raise InputError("is MHTML, which has no requests", str(path), remedy)
     markup = text.lstrip().startswith("<")
     if markup or "\x00" in text:
         kind = "looks like HTML or XML" if markup else "is a binary file"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from fastopen.pages import ImportedPage
+from fastopen.pages import ImportedPage, Page
 from fastopen.pages.importers.har.parts import BodyStripper
 from fastopen.pages.importers.har.recording import pages_of_log
-from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.notes import SENTENCES, Notes
 
 START = "2024-05-01T10:00:0"  # a test appends seconds, such as "0.250Z"
 
@@ -79,6 +80,11 @@ def kind(type_: str) -> dict[str, str]:
     return {"_resourceType": type_}
 
 
-def said(page: Any, words: str) -> bool:
-    """Return True if a note of the page has these words."""
-    return any(words in note for note in page.notes)
+def noted(page: Page) -> dict[str, int]:
+    """Return the counts of a page's notes by their keys in SENTENCES; 1 for a note without a count."""
+    found: dict[str, int] = {}
+    for key, sentence in SENTENCES.items():
+        pattern = re.compile(re.escape(sentence).replace(re.escape("{n}"), r"(\d+)"))
+        for match in filter(None, map(pattern.fullmatch, page.notes)):
+            found[key] = int(match[1]) if match.groups() else 1
+    return found

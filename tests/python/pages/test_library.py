@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import zipfile
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from fastopen.common.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, write_page
@@ -124,6 +126,10 @@ def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
             "a server's access log, not a page",
         ),
         (b"PK\x00\x01", "is a binary file"),
+        (zstandard.compress(b'{"log": {}}'), "run zstd -d"),
+        (bz2.compress(b'{"log": {}}'), "run bunzip2"),
+        (b"\nWARC/1.0\r\nWARC-Type: warcinfo\r\n\r\n", "is a WARC"),
+        (b"MIME-Version: 1.0\nContent-Type: multipart/related;\n", "is MHTML"),
         (b'onInputData({"log": {}});', "is JSONP"),
         (b"# nothing\n", "has no URL"),
         (b"two words\n", "line 1: 'two words' is not"),

@@ -130,9 +130,9 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
         items.append(Item(url, status, fetch.mime, fetch.charset, body, fetch, location))
     unchanged = sum(fetch.status == 304 for fetch in log.fetches)
     if unchanged:
-        notes.append(f"resources answered with 304 in the log, sent whole here: {unchanged}")
+        notes.append(f"resources answered with 304 in the log, but sent whole here: {unchanged}")
     if missing:
-        notes.append(f"resources whose body was not saved, taken as empty: {missing}")
+        notes.append(f"resources without a saved body, assumed to be empty: {missing}")
     return items
 
 
@@ -325,8 +325,8 @@ def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
         notes.append(f"response headers taken as {_TYPICAL_RESPONSE_HEADER} bytes each")
         average = _TYPICAL_RESPONSE_HEADER
     else:
-        notes.append(f"response headers: {average} bytes each, the log's total of bytes read less the bodies")
-    notes.append(f"request headers: request line and host, and {common} bytes each out of the log's total")
+        notes.append(f"response headers: {average} bytes each, from the log's bytes read minus the bodies")
+    notes.append(f"request headers: request line and host, and {common} bytes each from the log's total")
     for item in items:
         item.request_header = _line_bytes(item.url) + common
         item.response_header = average
@@ -341,15 +341,15 @@ def _common_notes(log: FetchLog, counts: Notes) -> list[str]:
     handshake = log.samples.get("Net.TCP_Connection_Latency")
     first_byte = log.samples.get("Net.HttpTimeToFirstByte")
     notes = [
-        "bodies of redirects are not known and taken as empty",
-        f"initiators found by name in a saved text: {counts['recorded']}",
+        "bodies of redirects are unknown and assumed to be empty",
+        f"initiators whose saved text contains the resource's name: {counts['recorded']}",
         f"resources that follow a redirect: {counts['chained']}",
-        f"initiators inferred from time and type: {counts['inferred']}",
-        "server think time cannot be told from the log: 0",
+        f"initiators inferred from times and types: {counts['inferred']}",
+        "server think time is unknown and assumed to be 0",
     ]
     if handshake and handshake.count and first_byte and first_byte.count:
         notes.append(
-            f"in the log a TCP handshake took {handshake.total / handshake.count:.0f} ms "
+            f"in the log, a TCP handshake took {handshake.total / handshake.count:.0f} ms "
             f"and the first byte {first_byte.total / first_byte.count:.0f} ms, on average"
         )
     return notes

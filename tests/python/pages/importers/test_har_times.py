@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pages.hars import ROOT, entry, kind, one_page, said
+from pages.hars import ROOT, entry, kind, noted, one_page
 
 
 class TestTimes:
@@ -146,7 +146,7 @@ class TestTimes:
     def test_without_a_load_event_everything_counts_to_the_load(self) -> None:
         page = one_page(ROOT, entry("http://a.test/x", 5000) | kind("image"), on_load=-1).page
         assert [r.phase for r in page.resources] == ["load", "load"]
-        assert said(page, "has no time of the load event")
+        assert "onload" in noted(page)
 
     @pytest.mark.parametrize(
         "moment",
@@ -167,7 +167,7 @@ class TestTimes:
     @pytest.mark.parametrize("moment", [None, "yesterday", "", [], float("inf")])
     def test_an_unreadable_start_is_that_of_the_entry_before(self, moment: object) -> None:
         page = one_page(ROOT, entry("http://a.test/x", startedDateTime=moment) | kind("image")).page
-        assert said(page, "without a readable start")
+        assert "started" in noted(page)
 
     def test_small_numbers_are_milliseconds_since_another_moment(self) -> None:
         root = entry("http://a.test/", startedDateTime=1000)  # arrives for 80 ms
@@ -184,7 +184,7 @@ class TestTimes:
         page = one_page(entry("http://a.test/beacon", 100) | kind("ping"), root).page
         assert page.resources[0].url == "http://a.test/"
         assert page.resources[1].initiator == 0
-        assert said(page, "started before the root")
+        assert "before" in noted(page)
 
     def test_chrome_har_writes_when_the_queue_was_left(self) -> None:
         image = entry("http://a.test/x", 400, timings={"_queued": 300}) | kind("image")

@@ -8,7 +8,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage
-from pages.hars import at, entry, har, import_har, one_page
+from pages.hars import at, entry, har, import_har, noted, one_page
 
 ROOT = entry("http://a.test/")
 NOTHING = {"blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0, "receive": 0}
@@ -83,7 +83,7 @@ def test_a_load_event_that_contradicts_the_requests_is_not_compared(on_load: flo
 def test_a_load_event_before_the_first_request_is_another_one() -> None:
     imported = one_page(entry("http://a.test/", 5_000), on_load=100)
     assert imported.recorded_plt_us is None
-    assert any("before the first request" in note for note in imported.page.notes)
+    assert "onload_early" in noted(imported.page)
 
 
 def test_a_document_that_came_before_its_page_starts_with_it() -> None:
@@ -125,7 +125,7 @@ def test_a_file_without_a_document_is_refused_or_noted() -> None:
     with pytest.raises(InputError, match="has no document"):
         import_har(har(call), "my.har")
     (lenient,) = import_har(har(call), "my.har", lenient=True)
-    assert any("no document in it" in note for note in lenient.page.notes)
+    assert "no_document" in noted(lenient.page)
 
 
 def test_a_file_of_which_nothing_crossed_the_network_has_its_reasons() -> None:

@@ -12,6 +12,7 @@ import pytest
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
 from fastopen.pages.importers.mirror import holds
+from pages.hars import noted
 from pages.sites import INITIATORS, ROOT, initiators, site
 from places import SHARED
 
@@ -61,7 +62,7 @@ def test_what_nothing_names_is_left_out_and_counted(tmp_path: Path) -> None:
     write(mirror(tmp_path), "a.test/forgotten.png", b"...")
     found = only(tmp_path)
     assert initiators(found) == EXPECTED
-    assert "recorded requests that are not part of this page: 1" in found.page.notes
+    assert noted(found.page)["elsewhere"] == 1
 
 
 def test_texts_are_served_as_gzip_makes_them(tmp_path: Path) -> None:
