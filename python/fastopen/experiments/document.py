@@ -48,8 +48,9 @@ class ExperimentSpec(Part):
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     published: PublishedTable | None = None
-    rig: list[dict[str, Any]] = Field(default_factory=list)
-    """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py)."""
+    rig: list[dict[str, Any]] | str = Field(default_factory=list)
+    """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py), or the
+    experiment that declares them."""
 
 
 def experiment_of(

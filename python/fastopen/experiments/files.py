@@ -10,7 +10,7 @@ from fastopen.common.user_files import read_toml
 from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.rigs import RigSpace, rig_space
+from fastopen.experiments.rigs import KEY, RigSpace, rig_space
 from fastopen.pages import RECORDING_SUFFIXES, missing
 
 SUFFIX: Final = ".toml"
@@ -60,7 +60,11 @@ def load_rigs(name_or_path: str) -> RigSpace:
     """Return the possible test setups (rigs) of a published experiment. Raises InputError if it has none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
-    space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
+    document = read_toml(path)
+    if isinstance(shared := document.get(KEY), str):
+        # Tables from the same rig declare its properties once, in the file of one of them.
+        document[KEY] = read_toml(packaged_experiments().get(shared, path.parent / shared)).get(KEY, [])
+    space = rig_space(document, experiment, toml_file(path), path.parent)
     if not space.properties:
         message = "--explain compares possible test conditions with published figures"
         raise InputError(message, str(path), "add [[rig]] and [published] tables (docs/json.md)")

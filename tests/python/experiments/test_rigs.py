@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fastopen.common.errors import InputError
+from fastopen.common.user_files import read_toml
 from fastopen.experiments import load_rigs, packaged_experiments
 from fastopen.experiments.rigs import RigSpace, chain_of_hosts, page_answered_later, page_of_objects
 from fastopen.pages import load_chosen
@@ -64,6 +65,13 @@ def test_a_property_of_each_page_is_one_for_each(tmp_path: Path) -> None:
         if (one.name, one.value) in {("page of example", "objects"), ("page of one-request", "as declared")}
     )
     assert [space.setting(mixed, page).fitted for page in space.base.pages] == ["objects", "time"]
+
+
+def test_an_experiment_may_have_the_properties_that_another_one_declares(tmp_path: Path) -> None:
+    space = space_of(tmp_path)
+    sharing = (tmp_path / "tried.toml").read_text().partition("[[rig]]")[0]
+    (tmp_path / "sharing.toml").write_text(f'rig = "tried.toml"\n{sharing}')
+    assert load_rigs(str(tmp_path / "sharing.toml")).properties == space.properties
 
 
 def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
@@ -195,7 +203,7 @@ def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
 
 
 def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
-    declared = [name for name, path in packaged_experiments().items() if "[[rig]]" in path.read_text()]
+    declared = [name for name, path in packaged_experiments().items() if "rig" in read_toml(path)]
     assert len(declared) == 9
     for space in map(load_rigs, declared):
         for one, other in combinations_with_replacement(space.properties, 2):
