@@ -37,7 +37,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Reads both clocks.
+    /// Reads `CLOCK_MONOTONIC`, and right after it `CLOCK_REALTIME`.
     pub fn read() -> Self {
         Self { monotonic: monotonic_ns(), realtime: realtime_ns() }
     }
@@ -76,7 +76,7 @@ impl Alarm {
         Ok(Self(timer.map_err(io::Error::from)?))
     }
 
-    /// Makes the runtime wake up at `at_ns` of the monotonic clock, without waiting here.
+    /// Sets the timer to wake the runtime at `at_ns` of the monotonic clock. Does not wait for that time.
     pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
         self.0.get_mut().set(Some(at_ns))
     }

@@ -54,7 +54,7 @@ pub struct CoreTime {
 }
 
 impl CoreTime {
-    /// Reads the times of the core with this number. Fails if the core is not online.
+    /// Reads the CPU time counters of the core number `core` from `/proc/stat`. Fails if it is not online.
     pub fn of(core: usize) -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
 
-/// Larger than any of the counter files.
+/// Size of the buffer into which a counter file is read, in bytes. It is larger than any counter file.
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace. Threads of any namespace can read them.
@@ -21,7 +21,7 @@ pub struct CounterFiles {
 }
 
 impl CounterFiles {
-    /// Opens the files of the calling thread's namespace.
+    /// Opens the files with the TCP and UDP counters of the calling thread's network namespace.
     pub fn open() -> Result<Self> {
         // /proc/net would be /proc/self/net, which shows the namespace of the process's main thread.
         let open =
@@ -70,7 +70,7 @@ impl CounterFiles {
     }
 }
 
-/// A read at offset 0 makes a `seq_file` generate its content again.
+/// Reads a whole file from its start, where the kernel generates the content of a `/proc` file again.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;

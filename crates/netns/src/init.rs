@@ -49,8 +49,8 @@ pub fn make_root_writable(bytes: u64) -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Adds pseudo-terminals, links to the standard streams, and a folder for [`scratch`] to the devices of
-/// [`mount_devices`].
+/// Adds to `/dev`, after [`mount_devices`]: pseudo-terminals, links to the standard streams (`/dev/stdin`),
+/// and the folder `/dev/shm`, which [`scratch`] returns from then on.
 pub fn complete_devices() -> Result<()> {
     let doing = || "completing /dev".into();
     for folder in ["/dev/shm", "/dev/pts"] {

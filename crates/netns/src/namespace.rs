@@ -37,8 +37,8 @@ pub fn enter_sandbox_with_users() -> Result<bool> {
     enter(|| mapper.map())
 }
 
-/// Enters the namespaces of [`enter_sandbox`], and returns the result of `map`, which may map user and group
-/// IDs from outside. If an ID map is still empty after `map`, maps the caller's own ID to root.
+/// Moves the process into new namespaces like [`enter_sandbox`], then calls `map` to set the user and group
+/// ID maps. A map that is still empty afterwards maps only the caller's ID, to root. Returns `map`'s result.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -70,7 +70,7 @@ struct IdMapper {
 }
 
 impl IdMapper {
-    /// The caller must have only one thread.
+    /// Forks the child process, which waits for [`Self::map`]. The caller must have only one thread.
     fn start() -> io::Result<Self> {
         let (waiting, entered) = pipe()?;
         let parent = nix::unistd::getpid();
@@ -194,7 +194,7 @@ pub fn mount_proc() {
     let _ = mount_new("proc", "/proc", None);
 }
 
-/// `kind` is the type of the new file system, and `data` holds its options.
+/// Mounts a new file system of the type `kind` on `target`, with the mount options `data`.
 pub(crate) fn mount_new(
     kind: &str,
     target: &(impl nix::NixPath + ?Sized),

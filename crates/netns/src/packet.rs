@@ -21,7 +21,7 @@ use crate::{Doing, Result, check, socket};
 /// Size of the Ethernet header at the start of each frame, in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Sizes of the ring's frames and blocks in bytes.
+// Sizes in bytes: of a received frame's slot in the ring, and of the memory blocks that contain the slots.
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 

@@ -82,7 +82,7 @@ impl Waker {
         let _ = self.0.write(1);
     }
 
-    /// Makes the descriptor unreadable again.
+    /// Makes this waker's descriptor no longer ready for reading, until the next call of [`Self::wake`].
     pub fn clear(&self) {
         let _ = self.0.read();
     }

@@ -71,10 +71,11 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Creates a folder whose name begins with `prefix`. Each kind of folder needs its own prefix.
+    /// Creates a folder whose name begins with `prefix`, and removes those that killed processes left behind.
+    /// Use a different prefix for each kind of folder.
     ///
     /// # Panics
-    /// If this process has other threads.
+    /// If this process has other threads, because it forks.
     pub fn make(prefix: &str) -> io::Result<Self> {
         assert_single_threaded();
         let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
@@ -117,7 +118,7 @@ impl PrivateFolder {
     }
 }
 
-/// The lock is `None` if the file system has no locks. A leftover folder then stays.
+/// Creates a folder with mkdtemp(3), and locks it. The lock is `None` if the file system has no locks.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;

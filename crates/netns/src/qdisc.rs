@@ -46,7 +46,7 @@ pub enum Qdisc {
 pub struct QdiscStats {
     /// Packets that were sent or are waiting.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Bytes of the packets that were sent or are waiting.
     pub bytes: u64,
     /// Packets dropped for any reason.
     pub dropped: u64,
@@ -76,7 +76,7 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 // Constants of gen_stats.h.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
-/// `sizeof(struct tcmsg)`, and the offsets of its fields `tcm_ifindex` and `tcm_handle`.
+// Size of `struct tcmsg`, and the offsets of its fields `tcm_ifindex` and `tcm_handle`, in bytes.
 const MESSAGE_BYTES: usize = 20;
 const INDEX: usize = 4;
 const HANDLE: usize = 8;
@@ -109,7 +109,7 @@ impl RouteSocket {
             .doing(|| format!("taking the queueing disciplines off {interface}"))
     }
 
-    /// Returns the counters of the queueing disciplines of `interface`, in the order of the chain.
+    /// Returns the counters of each queueing discipline of `interface`, from the root to its last child.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
         let index = self.index(interface)?;
         let answers = self
@@ -216,7 +216,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// The kernel ignores the 32-bit field if it also gets the rate in 64 bits.
+/// Returns a rate in 32 bits, at most `u32::MAX`. The kernel also gets the rate in 64 bits, and uses that.
 fn rate_32(byte_per_s: u64) -> u32 {
     u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }

@@ -22,7 +22,7 @@ const CARRIER_TRIES: usize = 5000;
 const VETH_INFO_PEER: u16 = 1;
 const RTAX_INITCWND: u16 = 11;
 const RTAX_CC_ALGO: u16 = 16;
-/// `sizeof(struct ifinfomsg)`, and the offset of its field `ifi_index`.
+// Size of `struct ifinfomsg`, and the offset of its field `ifi_index`, in bytes.
 const LINK_BYTES: usize = 16;
 const LINK_INDEX: usize = 4;
 
@@ -197,7 +197,7 @@ impl RouteSocket {
         self.exchange(kind, flags, parts).map(drop)
     }
 
-    /// `parts` are the family's header and attributes.
+    /// Sends a netlink request with the concatenated `parts` as payload, and returns the kernel's answers.
     pub(crate) fn exchange(
         &mut self,
         kind: u16,

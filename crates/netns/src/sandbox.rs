@@ -69,9 +69,9 @@ const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urand
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
 /// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
-/// Path of the machine's root folder while the view is built.
+/// Mount point of the host's root folder while [`View::enter`] builds a sandbox's root folder.
 const OLD: &str = "/.machine";
-/// Not 0, because some programs treat root differently.
+/// User and group ID of confined programs. Not 0, because some programs behave differently as root.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a confined program: bytes of data in a process, and number of processes and threads. The second
 /// limit does not apply to the machine's root user (`kernel/fork.c`), for which [`limit_processes`] is used.
@@ -82,10 +82,10 @@ const MOST_PROCESSES: u64 = 4096;
 /// The machine's files that sandboxed programs see. All are read-only, except for those in `writable`.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
-    /// of only `SYSTEM`.
+    /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`. False to
+    /// show only files that programs need: executables, libraries, fonts and certificates.
     pub all: bool,
-    /// Files and folders that the programs see in addition to those that `all` selects.
+    /// Files and folders that the programs can read, in addition to the system's executables and libraries.
     pub files: Vec<PathBuf>,
     /// Folders to which the programs may write.
     pub writable: Vec<PathBuf>,
@@ -166,7 +166,7 @@ impl View {
 struct Shown(Vec<PathBuf>);
 
 impl Shown {
-    /// Does nothing if the machine does not have the path.
+    /// Bind-mounts the host's file or folder `path` in the sandbox, or copies it if it is a symbolic link.
     fn show(&mut self, path: &Path) -> Result<()> {
         if self.has(path) {
             return Ok(());
@@ -177,7 +177,7 @@ impl Shown {
         symlink(target, path).doing(|| format!("making {}", path.display()))
     }
 
-    /// Does nothing if the machine does not have `real`.
+    /// Bind-mounts the host's file or folder `real` at `path` in the sandbox, if it exists.
     fn bind(&mut self, path: &Path, real: &Path) -> Result<()> {
         let Ok(metadata) = fs::metadata(old(real)) else { return Ok(()) };
         // A path inside a shown folder exists already, and nothing may be created in the machine's folders.
@@ -198,7 +198,7 @@ impl Shown {
     }
 }
 
-/// Returns the path at which a file of the machine is accessible while the view is built.
+/// Returns the path that leads to the host's file `path` while a sandbox's root folder is built.
 fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -367,7 +367,8 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Restricts this thread and its children. Returns true if the kernel has Landlock.
+/// Limits this thread and its children to read `readable` and `writable` files, and to write only `writable`
+/// files. Returns true if the kernel can enforce this (Landlock).
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,

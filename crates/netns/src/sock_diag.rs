@@ -21,8 +21,8 @@ const DESTROY_GROUPS: [u32; 2] = [1, 3];
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `INET_DIAG_INFO` of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;
-/// `sizeof(struct inet_diag_msg)`, and the offsets of its fields: ports and addresses of both ends,
-/// `id.idiag_cookie` and `idiag_inode`.
+// Size of `struct inet_diag_msg`, and the offsets of its fields, in bytes: ports and addresses of both ends,
+// `id.idiag_cookie` and `idiag_inode`.
 const MESSAGE_BYTES: usize = 72;
 const LOCAL_PORT: usize = 4;
 const PEER_PORT: usize = 6;

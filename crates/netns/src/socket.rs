@@ -15,7 +15,7 @@ pub fn is_mptcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_MPTCP)
 }
 
-/// Returns `None` for a file that is not a socket.
+/// Returns the protocol of a socket (`SO_PROTOCOL`); `None` for a file that is not a socket.
 fn protocol(descriptor: impl AsFd) -> Option<i32> {
     get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL).ok().map(i32::from_ne_bytes)
 }
@@ -31,7 +31,7 @@ pub fn namespace_cookie(socket: impl AsFd) -> u64 {
     get(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).map_or(0, u64::from_ne_bytes)
 }
 
-/// Bytes that the kernel does not fill are 0.
+/// Reads a socket option of at most `N` bytes (getsockopt(2)). Bytes that the kernel does not fill are 0.
 pub(crate) fn get<const N: usize>(socket: &impl AsFd, level: i32, name: i32) -> io::Result<[u8; N]> {
     let mut value = [0; N];
     let mut length = N as libc::socklen_t;

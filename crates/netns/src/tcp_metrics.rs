@@ -8,14 +8,14 @@ use crate::netlink::{Netlink, attribute, payloads, text};
 use crate::route::family_and_octets;
 use crate::{Doing, Result};
 
-/// `TCP_METRICS_CMD_GET` and attributes of `include/uapi/linux/tcp_metrics.h`.
+// `TCP_METRICS_CMD_GET` and attributes of `include/uapi/linux/tcp_metrics.h`.
 const COMMAND_GET: u8 = 1;
 const ATTRIBUTE_SERVER_V4: u16 = 1;
 const ATTRIBUTE_SERVER_V6: u16 = 2;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT_V4: u16 = 11;
 const ATTRIBUTE_CLIENT_V6: u16 = 12;
-/// `TCP_METRICS_GENL_VERSION` of the same header file. The generic netlink controller has the same version.
+/// Version of the kernel's `tcp_metrics` messages: `TCP_METRICS_GENL_VERSION` of `linux/tcp_metrics.h`.
 const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-/// The kernel assigns the number at boot.
+/// Returns the number of the generic netlink family `tcp_metrics`, which the kernel assigns at boot.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
     let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
     let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
@@ -76,7 +76,7 @@ fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
     attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
-/// Returns a `struct genlmsghdr`.
+/// Returns a `struct genlmsghdr`. The generic netlink controller also accepts [`VERSION`].
 fn header(command: u8) -> Vec<u8> {
     vec![command, VERSION, 0, 0]
 }
