@@ -82,8 +82,8 @@ const MOST_PROCESSES: u64 = 4096;
 /// The machine's files that sandboxed programs see. All are read-only, except for those in `writable`.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`. False to
-    /// show only files that programs need: executables, libraries, fonts and certificates.
+    /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`. False
+    /// to show only the files that programs need: executables, libraries, fonts and certificates.
     pub all: bool,
     /// Files and folders that the programs can read, in addition to the system's executables and libraries.
     pub files: Vec<PathBuf>,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The content of the filler does not matter, because nothing compresses it.
+/// Bytes that fill bodies whose content is not recorded. Nothing compresses them, so any byte will do.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// Maximum number of pieces in which a paced body is sent.
@@ -91,7 +91,7 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Returns no bytes at the end.
+    /// Removes and returns the next bytes of the body, at most `most`. Returns no bytes if none are left.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.pop_front() {
             let (chunk, rest) = match piece {
@@ -153,7 +153,7 @@ struct Pacer {
 }
 
 impl Pacer {
-    /// The duration starts with the first call of [`Pacer::poll_piece`].
+    /// Creates a pacer for a body of `total` bytes. The first call of [`Pacer::poll_piece`] starts the time.
     fn new(total: u64, duration_ns: u64) -> Self {
         Self { total, duration_ns, started_ns: None, waiting: None }
     }

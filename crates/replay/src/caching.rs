@@ -13,8 +13,8 @@ pub struct CachePolicy {
 }
 
 impl CachePolicy {
-    /// Creates the policy of a response with a body of `body_bytes` bytes. With `validator`, the length is
-    /// the entity tag, because a page does not record tags.
+    /// Creates the policy of a response. If `validator` is true, the response gets an entity tag. Pages do
+    /// not contain the recorded tags, so the tag is the length of the body, `body_bytes`.
     pub fn new(fresh_s: Option<u64>, validator: bool, body_bytes: u64) -> Self {
         let tag =
             || HeaderValue::try_from(format!("\"{body_bytes}\"")).expect("digits are allowed in a header");

@@ -9,8 +9,8 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads the value of field `name` with dots until the header section has `wanted` bytes, measured as in
-/// [`header_bytes`]. A longer section stays unchanged.
+/// Pads a header section to `wanted` bytes, with dots in the value of the field `name`. The bytes include a
+/// first line of `first_line` bytes (see [`header_bytes`]). A longer section stays unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -22,9 +22,9 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
     *value = HeaderValue::from_bytes(&padded).expect("dots are valid in a field value");
 }
 
-/// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the
-/// remaining bytes go to the field `name`. So header sections share most lines, as they do in browsers, and
-/// HPACK sends a shared line in full only once on each connection (RFC 7541 section 2.3.2).
+/// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields of 32,
+/// 64, 128 bytes and so on, then pads the value of the field `name` by the rest. As in browsers, most fields
+/// are then equal in all sections, and HPACK sends equal fields in full only once on a connection.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -44,6 +44,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Exponents of the lengths of filler lines, which are powers of two: from the shortest line with room for
-/// its name to the longest line that any header section needs.
+/// Lengths of the fields that pad header sections, as powers of two. The shortest (2^5 bytes) has room for
+/// the field's name, and no header section needs a longer field than the longest (2^17 bytes).
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

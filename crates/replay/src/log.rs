@@ -24,12 +24,12 @@ pub struct AcceptedConnection {
 /// The last reported state of a TLS handshake at the origin.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
-    /// Time of this state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
-    /// of the client's last message.
+    /// Time when the origin reported the handshake's state, in nanoseconds of the monotonic clock. A complete
+    /// handshake is reported when the client's last message arrives.
     pub at_ns: u64,
     /// The negotiated parameters and counts; `complete` is true for a finished handshake.
     pub handshake: Handshake,
-    /// The traffic of the connection up to this state.
+    /// The traffic of the connection until the handshake's state was reported.
     pub traffic: Traffic,
 }
 
@@ -40,8 +40,8 @@ pub struct Arrived {
     pub four_tuple: FourTuple,
     /// Index of the requested resource; `None` if the page does not have it (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The requested URL if it differs from the resource's URL. If `resource` is `None`, the method precedes
-    /// the URL.
+    /// The requested URL, if it differs from the resource's URL. If the page does not have the resource, the
+    /// method and the URL, such as `POST https://a.test/b`.
     pub url: Option<Arc<str>>,
     /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
@@ -74,7 +74,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// `is_complete` is true if the whole response has been written to the HTTP/2 or HTTP/3 stream.
+    /// Converts the traffic of an HTTP/2 or HTTP/3 stream. `is_complete`: all of the response is written.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,

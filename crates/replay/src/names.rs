@@ -108,7 +108,7 @@ impl Names {
     }
 }
 
-/// The queries that have arrived in the current load, for [`Conduct::DropFirst`] to ignore only first ones.
+/// The DNS queries of the current page load so far. [`Conduct::DropFirst`] ignores the first copy of each.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -174,7 +174,7 @@ pub(crate) async fn serve_stream(
     }
 }
 
-/// Never returns.
+/// Answers the DNS queries that arrive on a UDP socket, and logs them. Never returns.
 pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<OriginLog>>) {
     let mut asked = Asked::default();
     loop {
@@ -270,17 +270,18 @@ pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// Caches may store the response for the answer's TTL (RFC 8484 section 5.1).
+/// Creates the header of an HTTPS response whose body is a DNS answer of `bytes` bytes.
 pub(crate) fn https_response(bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, MEDIA_TYPE);
     headers.insert(CONTENT_LENGTH, bytes.into());
+    // Caches may store the response for the answer's TTL (RFC 8484 section 5.1).
     headers.insert(CACHE_CONTROL, LIFETIME_S_HEADER);
     response
 }
 
-/// Returns the ID of a message; `None` if the message is too short.
+/// Returns the ID of a DNS message; `None` if the message is too short.
 pub fn message_id(message: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*message.first_chunk()?))
 }

@@ -29,7 +29,7 @@ pub struct StreamTraffic {
     pub read: DirectionTraffic,
 }
 
-/// Counters of all streams of a connection.
+/// Counters of the header and body bytes of each stream of an HTTP/2 connection, in both directions.
 #[derive(Debug, Default)]
 pub struct FrameCounters {
     written: DirectionCounters,
@@ -77,7 +77,7 @@ impl TrafficCounters for FrameCounters {
     }
 }
 
-/// RFC 9113 section 3.4.
+/// The connection preface of HTTP/2: the first bytes that a client sends (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Length of a frame header (RFC 9113 section 4.1). Types and flags of frames (section 6) follow.
@@ -123,7 +123,7 @@ impl DirectionCounters {
         }
     }
 
-    /// Returns the number of bytes used.
+    /// Parses the next bytes of a preface or frame header. Returns the number of bytes that it consumed.
     fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
         // A server sends no preface. Its first frame is a short SETTINGS, whose length starts with a zero.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];

@@ -125,7 +125,7 @@ pub enum Early {
     Rejected,
 }
 
-/// A QUIC connection that implements h3's traits. A clone has no pending calls.
+/// A QUIC connection that implements h3's traits. Clones do not share pending calls for new streams.
 pub struct Quic {
     connection: quinn::Connection,
     table: StreamTable,
@@ -141,10 +141,10 @@ pub struct Quic {
 impl Quic {
     /// Creates a connection whose request streams are counted in `table`.
     ///
-    /// If pending early data is rejected, another value of this type replaces this one on the same QUIC
-    /// connection. So a value created with pending early data never closes the connection, and accepts no
-    /// streams of the server before the early data is accepted: dropping a control stream would end the
-    /// connection (RFC 9114 section 6.2.1).
+    /// If the server rejects early data, a new value of this type replaces this one on the same connection.
+    /// So a value created while `early` is [`Early::Pending`] never closes the connection. It accepts streams
+    /// of the server only after early data was accepted, because the connection ends if a control stream is
+    /// dropped (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
         Self::idle(connection, table, early, closes)
@@ -160,13 +160,13 @@ impl Quic {
         Self { connection, table, early, closes, accepting_bi, accepting_uni, opening_bi, opening_uni }
     }
 
-    /// Creates a connection that is never replaced: a server's, or a client's after the handshake.
+    /// Creates a connection without pending early data: a server's, or a client's after the handshake.
     pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
         Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
     }
 }
 
-/// Never returns if the server rejects early data.
+/// Waits until the server has accepted early data, if there is any. Never returns if the server rejects it.
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;
@@ -253,7 +253,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
 pub struct SendStream<B: Buf> {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<B>>,
-    /// `None` unless it is a request stream.
+    /// Stores the priority and traffic of a request's stream; `None` for other streams, which have neither.
     table: Option<StreamTable>,
 }
 
@@ -297,7 +297,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 /// The receiving side of a QUIC stream. It implements h3's traits.
 pub struct RecvStream {
     stream: quinn::RecvStream,
-    /// `None` unless it is a request stream.
+    /// Counts the bytes of a request's stream; `None` for other streams, whose bytes are not counted.
     table: Option<StreamTable>,
 }
 
