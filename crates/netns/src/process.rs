@@ -71,8 +71,7 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Creates a folder whose name begins with `prefix`, and removes those that killed processes left behind.
-    /// Use a different prefix for each kind of folder.
+    /// Creates a folder whose name begins with `prefix`, and removes such folders that killed processes left.
     ///
     /// # Panics
     /// If this process has other threads, because it forks.

@@ -367,8 +367,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Limits this thread and its children to read `readable` and `writable` files, and to write only `writable`
-/// files. Returns true if the kernel can enforce this (Landlock).
+/// Limits this thread and its children to these files and folders. Returns true if the kernel has Landlock.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,

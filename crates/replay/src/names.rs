@@ -270,13 +270,12 @@ pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// Creates the header of an HTTPS response whose body is a DNS answer of `bytes` bytes.
+/// Creates the header of an HTTPS response with a DNS answer of `bytes` bytes (RFC 8484 section 5.1).
 pub(crate) fn https_response(bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, MEDIA_TYPE);
     headers.insert(CONTENT_LENGTH, bytes.into());
-    // Caches may store the response for the answer's TTL (RFC 8484 section 5.1).
     headers.insert(CACHE_CONTROL, LIFETIME_S_HEADER);
     response
 }

@@ -118,8 +118,8 @@ impl ObservedStream {
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// A short read empties the receive buffer, so the next read(2) would return EAGAIN. Edge-triggered epoll
-    /// reports new data, and a reported end of the stream is not forgotten.
+    /// Makes the next read wait until epoll reports new data, because a read(2) would now return EAGAIN, for
+    /// example after a short read. A reported end of the stream is not forgotten.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

@@ -20,12 +20,12 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    /// Does not wake any thread.
+    /// Calls `look` with the locked value, and returns its result. Does not wake any thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.inner).value)
     }
 
-    /// Wakes the waiting threads.
+    /// Changes the locked value with `update`, and wakes the waiting threads. Returns the result of `update`.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
         let mut inner = lock(&self.inner);
         let result = update(&mut inner.value);

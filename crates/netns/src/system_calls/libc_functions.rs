@@ -1,5 +1,4 @@
-//! Overrides libc's functions for frequent system calls, to make them faster in User-Mode Linux. The linker
-//! prefers these definitions to libc's.
+//! Overrides libc's functions for frequent system calls, to make them faster in User-Mode Linux.
 
 use libc::{
     c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,

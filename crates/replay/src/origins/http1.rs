@@ -49,7 +49,7 @@ async fn respond(
     response
 }
 
-/// All bytes until the next request belong to the response.
+/// Splits the bytes written since a request into the header and the body of the response to it.
 fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
     let complete = traffic.bytes_written >= header_bytes + body_bytes;
     Written {

@@ -14,9 +14,9 @@ use super::{RESOURCE_HEADER, ServedResource};
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
-    /// Number of times that each resource was found for a request without [`RESOURCE_HEADER`].
+    /// For each resource: number of requests that were matched to it by URL, not by [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
-    /// True to accept requests that differ from a resource in port or query, or that request an alternative.
+    /// True to also accept similar URLs: with another port or query, or of another size of a picture.
     nearest: bool,
 }
 
@@ -74,8 +74,8 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the resource with which to answer a request: by [`RESOURCE_HEADER`], or else the most similar;
-    /// `None` if there is none. Repeated requests get equally similar resources in turn, and then the last.
+    /// Returns the resource that [`RESOURCE_HEADER`] names, or the one with the most similar URL, if any. If
+    /// several are equally similar, returns each of them once, and from then on the last.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

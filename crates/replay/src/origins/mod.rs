@@ -135,10 +135,10 @@ impl Origins {
         &self.shared.log
     }
 
-    /// Begins a load, or with `visit` a visit before the measured load: clears the log and the counts of how
-    /// often each resource was found. With `encrypted`, the origins use TLS from now on. `later` limits the
-    /// use of new session tickets (see [`with_session_limit`]). During a visit, requests are only answered
-    /// after the handshake, so that a client that has the response also has its tickets.
+    /// Begins a page load: clears the log and the counts of requests for each resource. If `encrypted`, the
+    /// origins use TLS. `later` limits the use of session tickets that clients get in this load (see
+    /// [`with_session_limit`]). `visit` is true for the visit before a measured load. Origins then answer
+    /// requests only after the handshake, so that clients get tickets before the response.
     pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
@@ -231,7 +231,7 @@ impl Listening {
         Ok(Self { runtime, listeners, quic, names })
     }
 
-    /// Returns when a message arrives on `stopped` or its sender is dropped.
+    /// Serves connections and DNS queries until a message arrives on `stopped` or its sender is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
         let Self { runtime, listeners, quic, names } = self;
         match names {
@@ -270,7 +270,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// A single-threaded origin first finishes all connections that it accepted earlier.
+/// Serves a connection. A single-threaded origin first finishes all connections that it accepted earlier.
 async fn serve_in_turn(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
     // The lock is fair: waiting connections get it in the order in which they asked.
     let _turn = match shared.turns.get(&four_tuple.origin.ip()) {
@@ -344,8 +344,8 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 struct Connection {
     four_tuple: FourTuple,
     encrypted: bool,
-    /// Set if the connection may use HTTP/2 over TCP; its host's version decides if it does. Not set for
-    /// QUIC, nor in loads with TLS for a cleartext connection without the HTTP/2 preface.
+    /// True to serve HTTP/2 if the host has that version over TCP. False for QUIC. If the page load uses TLS,
+    /// also false for cleartext connections that do not begin with HTTP/2's preface.
     http2: bool,
     secured: Secured,
 }
@@ -375,7 +375,7 @@ impl Shared {
     }
 
     /// Returns the index of a request's resource, if any, and the requested URL if it is not exactly that of
-    /// the resource. Without a resource, the method precedes the URL. See [`Arrived`].
+    /// the resource. If there is no resource, the text is the method and the URL (see [`Arrived`]).
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {

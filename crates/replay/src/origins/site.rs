@@ -1,4 +1,4 @@
-//! Defines the configuration of the origins with the page's resources, and creates the responses.
+//! Configures the emulated origin servers of a page, and creates their responses from its resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -48,7 +48,7 @@ pub struct Site {
     pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings; `None` if no load uses TLS.
     pub tls: Option<TlsSite>,
-    /// True to answer with the most similar resource if port or query differ, or the URL is an alternative.
+    /// True to answer requests for other URLs with the resource whose URL or alternative is most similar.
     pub nearest: bool,
     /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
     /// the host ignores priorities, and has at most six images in flight.
@@ -73,7 +73,7 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// `later` is the limit of [`with_session_limit`]. Returns `None` for an unknown host.
+    /// Returns a host's TLS configuration, whose tickets permit at most `later`; `None` for an unknown host.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(with_session_limit(config, later)))
     }
@@ -92,7 +92,8 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs that get this response if no resource is nearer: origin, and normalized path and query.
+    /// Other URLs that get this response unless the URL of another resource is more similar, such as other
+    /// sizes of a picture. Each is the origin's address and port, and the normalized path and query.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,
@@ -120,7 +121,7 @@ impl Site {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// `served` is `None` if the page does not have the URL.
+    /// Creates the response with the resource `served`; 404 or a permitted CORS preflight if it is `None`.
     pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
         match served {
             Some(served) => self.response_of(served, request),
@@ -204,7 +205,7 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Every CORS preflight gets a 204 that allows the request, because recordings may lack preflights.
+/// Creates a 404 response. A CORS preflight gets a permitting 204, because recordings may lack preflights.
 fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

@@ -46,17 +46,17 @@ impl ControllerFactory for RoomFactory {
     }
 }
 
-/// A congestion controller whose window has room for two more datagrams after each loss in a handshake, and
-/// from the end of the handshake to the first acknowledgment after it. If the origin knows of no loss, the
-/// second period begins only when a probe is due.
+/// A congestion controller that lets an origin complete a handshake although its window is full. It makes
+/// room for two datagrams after each loss during the handshake, and again from the end of the handshake to
+/// the next acknowledgment. If the origin knows of no loss, the latter room begins after a probe timeout.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
     /// Time without acknowledgment after which a probe is due.
     probe_after: Duration,
-    /// Unacknowledged bytes sent before the end of the handshake; an upper bound of the bytes in flight.
+    /// Bytes sent before the end of the QUIC handshake and not acknowledged yet, including lost bytes.
     unacknowledged: u64,
-    /// Value of `unacknowledged` at the last loss.
+    /// Unacknowledged bytes when the last loss was detected; `None` before the first loss.
     when_lost: Option<u64>,
     acknowledged: bool,
 }
@@ -134,7 +134,6 @@ mod tests {
     const INITIAL_WINDOW: u64 = 12_000;
     const PROBES_BYTES: u64 = PROBES * DATAGRAM_BYTES as u64 + 1;
 
-    /// Returns a controller with a full window, the value to set when its handshake ends, and the time.
     fn full() -> (Box<dyn Controller>, Arc<OnceLock<u64>>, Instant) {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(INITIAL_WINDOW);

@@ -30,7 +30,7 @@ pub(crate) use self::server::{QuicOrigin, accept};
 /// sizes are not probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
-/// Payload of a TCP segment with timestamps on Ethernet. QUIC's initial window has as many bytes as TCP's.
+/// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
 /// The congestion controls that quinn and Linux share.
@@ -123,8 +123,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Cipher suite and group are the first of `provider`: both ends have the same preferences, and quinn does
-/// not report the choice. The `ClientHello` is not counted, because the first flight has full datagrams.
+/// Describes the TLS handshake of a QUIC connection: `resumed` from a ticket or not, `complete` or not, with
+/// `early_bytes` bytes of early data. Cipher suite and group are `provider`'s first: both ends prefer them.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,
@@ -141,7 +141,7 @@ fn handshake(
             alpn: alpn.map(|name| String::from_utf8_lossy(&name).into_owned()),
             resumed,
         },
-        hello_bytes: 0,
+        hello_bytes: 0, // Not counted: clients pad their first datagrams to the full size.
         early_bytes,
         complete,
     }

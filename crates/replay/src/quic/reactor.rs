@@ -22,7 +22,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Reactor {
-    /// Set if the thread has a [`Runtime`].
+    /// True once a [`Runtime`] was created on this thread, which sends the queued datagrams.
     running: bool,
     queued: VecDeque<Queued>,
     /// Time at which the kernel had no room for more datagrams; `None` if it has room.
@@ -45,7 +45,7 @@ struct Queued {
     transmit: Transmit<'static>,
 }
 
-/// A tokio runtime of the calling thread, whose tasks may have QUIC endpoints.
+/// A single-threaded tokio runtime that also handles the datagrams and timers of QUIC endpoints.
 pub struct Runtime(tokio::runtime::Runtime);
 
 impl Runtime {
@@ -114,8 +114,8 @@ impl Timer {
         Self { number, set_ns: None }
     }
 
-    /// A timer that is already set to an earlier time keeps that time, and its task must set it again. A
-    /// connection's deadline moves with each packet, usually to a later time.
+    /// Sets the timer to wake a task at `at_ns`. If the timer is already set to an earlier time, it wakes the
+    /// task then, and the task must set it again: deadlines move with each packet, usually to a later time.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {
@@ -185,7 +185,7 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Datagrams without room in the kernel stay queued. Refused datagrams are lost, as on a link.
+    /// Passes queued datagrams to the kernel until it has no more room. Datagrams that it refuses are lost.
     fn flush(&mut self) {
         // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {

@@ -31,8 +31,8 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Call this inside the runtime. `tls` may be any host's configuration with TLS 1.3, because
-    /// [`QuicOrigin::config`] later selects the host's.
+    /// Opens an endpoint for QUIC connections to `local`. Call this inside a [`super::Runtime`]. `tls` may be
+    /// any host's TLS 1.3 configuration: [`QuicOrigin::config`] creates that of each connection.
     pub(crate) fn listen(
         local: SocketAddr,
         settings: Settings,
@@ -58,7 +58,7 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// `later` is the limit of [`with_session_limit`]. The progress is that of the connection's handshake.
+    /// Creates a connection's configuration, whose tickets permit at most `later`, and its [`Progress`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
@@ -104,7 +104,7 @@ pub(crate) struct Accepted {
     certified: Arc<AtomicBool>,
 }
 
-/// Returns when the `ClientHello`, which may arrive in two datagrams, has been answered.
+/// Accepts a connection with the result of [`QuicOrigin::config`], and answers the client's `ClientHello`.
 pub(crate) async fn accept(
     incoming: Incoming,
     (config, progress): (Arc<ServerConfig>, Progress),

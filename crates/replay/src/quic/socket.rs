@@ -16,7 +16,7 @@ use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// Unlike TCP's buffers, UDP's do not grow.
+/// Size of a UDP socket's buffers in bytes. It is large, because they do not grow, unlike TCP's buffers.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A UDP socket in a tokio runtime, which never fragments datagrams.
@@ -73,13 +73,13 @@ pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
     /// The origin's address and port, for a client's socket; `None` for a socket of the origins.
     origin: Option<SocketAddr>,
-    /// The value of [`reactor::turn`] when the socket was created.
+    /// Number of the event loop's iteration in which the socket was created (see [`reactor::turn`]).
     turn: u64,
     table: Arc<QuicTable>,
 }
 
 impl CountedSocket {
-    /// `local` is a port of the unspecified address. Fails outside of a [`reactor::Runtime`].
+    /// Opens a socket at `local`: a port of `0.0.0.0` or `[::]`. Fails outside of a [`reactor::Runtime`].
     pub(super) fn new(
         local: SocketAddr,
         origin: Option<SocketAddr>,
@@ -153,8 +153,8 @@ impl AsyncUdpSocket for CountedSocket {
     }
 }
 
-/// Delays a client's first datagram until all ready tasks have run, so that the first flight holds all early
-/// data. Later the socket is always writable: datagrams without room in the kernel wait in the reactor.
+/// Delays a client's first datagram until all ready tasks have run, so that the first datagrams contain all
+/// early data. After that, it always reports a writable socket, because the reactor queues datagrams.
 #[derive(Debug)]
 struct FirstFlight(Arc<CountedSocket>);
 

@@ -40,7 +40,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// After a middlebox has changed the client's port, returns the evidence under the earlier port.
+    /// Finds or creates the evidence of a connection. A middlebox may have changed the client's port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));
@@ -51,7 +51,7 @@ impl Connections {
 }
 
 impl QuicTable {
-    /// Drop the returned value when the connection is closed.
+    /// Adds an open connection. When it is closed, drop the returned value to remove it from the table.
     pub(crate) fn opened(self: &Arc<Self>, four_tuple: FourTuple, connection: Connection) -> Opened {
         self.0.with(|connections| connections.open.insert(four_tuple, connection));
         Opened { table: self.clone(), four_tuple }

@@ -80,8 +80,8 @@ impl TokenStore for TicketStore {
     }
 }
 
-/// The address tokens that origins have accepted; each is valid for one connection. The set has no size
-/// limit, because a token refused by chance would make loads differ.
+/// The address tokens that origins have accepted; each is valid for one connection. The set stores all of
+/// them, because a probabilistic filter would refuse some unused tokens by chance.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<HashSet<u128>>);
 

@@ -24,12 +24,12 @@ use super::signer::{IssuerKey, ServerKey};
 /// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of real
 /// certificates' extensions, such as signed certificate timestamps, and of larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// The readable part of the filler: URLs of the authority, as in public certificates. The rest is random like
-/// keys and signatures, so that compression (RFC 8879) does not shorten it.
+/// The first bytes of a certificate's padding: URLs of the authority, as in public certificates. The rest of
+/// the padding is random like keys and signatures, so that compression (RFC 8879) does not shorten it.
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// DER encodes lengths in several sizes, so the filler's length may need corrections.
+/// Maximum corrections of a certificate's padding, which also changes the number of bytes of DER lengths.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys for each emulated network, but certificates of fixed sizes.
@@ -141,7 +141,7 @@ impl Authority {
     }
 }
 
-/// Returns the same bytes in each run.
+/// Returns `bytes` bytes of padding for a certificate. They are the same in each run.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()

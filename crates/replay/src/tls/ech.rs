@@ -14,7 +14,7 @@ pub(super) fn grease() -> EchMode {
     EchGreaseConfig::new(&Placeholder, HpkePublicKey(vec![])).into()
 }
 
-/// An HPKE suite that only creates encapsulated keys. rustls fills the extension's payload with random bytes.
+/// An HPKE suite for GREASE ECH. It only creates encapsulated keys, because the ECH payload is random bytes.
 #[derive(Debug)]
 struct Placeholder;
 

@@ -49,11 +49,11 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The newest version that the origin servers support. The page loader offers 1.3 and 1.2.
+    /// The newest TLS version that the origin servers support. The page loader offers TLS 1.3 and 1.2.
     pub version: Version,
     /// The key shares in the page loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// The use of session tickets from an earlier visit by the connections of a page load.
+    /// The use of session tickets in a page load. Clients get the tickets in an earlier visit.
     pub session: SessionStart,
     /// Number of session tickets that an origin sends on each connection (RFC 8446 section 4.6.1).
     pub tickets: u8,
@@ -63,9 +63,9 @@ pub struct Settings {
     pub retry: bool,
     /// True if origins reject early data.
     pub early_data_rejected: bool,
-    /// The state of the session tickets that clients have from the earlier visit.
+    /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// The kind of certificates whose size `chain_bytes` is. Not used: origins always sign with ECDSA.
+    /// The kind of certificates that `chain_bytes` imitates. Not used: origins always sign with ECDSA.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -73,7 +73,7 @@ pub struct Settings {
     pub certificate_compression: CertificateCompression,
     /// The page loader's use of Encrypted `ClientHello`.
     pub ech: Ech,
-    /// The URLs that are served over TLS, in loads that use TLS.
+    /// The URLs that use TLS in page loads with TLS: all, or only those recorded with `https`.
     pub security: Security,
 }
 
@@ -97,7 +97,7 @@ impl Default for Settings {
     }
 }
 
-/// The use of session tickets from an earlier visit by the connections of a page load.
+/// The use of TLS session tickets in a page load: none, to resume sessions, or also to send early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {
@@ -109,7 +109,7 @@ pub enum SessionStart {
     Early,
 }
 
-/// The state of the tickets of an earlier visit.
+/// The state, during a page load, of the TLS session tickets that the client got in an earlier visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketState {
@@ -124,7 +124,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which the client's clock, not the origins', is set ahead after the earlier visit.
+    /// Returns the time by which to set only the client's clock ahead, so that its tickets seem to be old.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
@@ -141,9 +141,9 @@ impl TicketState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Security {
-    /// All URLs: every origin speaks TLS on its port.
+    /// Use TLS for all URLs, including those that were recorded with `http`.
     Tls,
-    /// The URLs that were recorded with `https`.
+    /// Use TLS only for URLs that were recorded with `https`.
     Recorded,
 }
 
@@ -171,7 +171,7 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates that determines `chain_bytes` in jobs. Origins always sign with ECDSA.
+/// A kind of certificates, which sets the size of the chain in a job. Origins always sign with ECDSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -226,7 +226,7 @@ pub enum Ech {
 }
 
 impl Ech {
-    /// Begins the configuration of a client that supports these `versions` of TLS, or with `Grease` only 1.3.
+    /// Begins the configuration of a client. With GREASE ECH it supports only TLS 1.3, otherwise `versions`.
     pub(crate) fn begin(
         self,
         provider: Arc<CryptoProvider>,
@@ -333,7 +333,7 @@ pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The origins support every [`KeyShare`].
+/// Returns the cryptography provider of the origins, which supports every [`KeyShare`].
 fn origins_provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.kx_groups.insert(0, &post_quantum::ML_KEM_1024);

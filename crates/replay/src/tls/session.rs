@@ -84,7 +84,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets the clock ahead by `by`, without fractions of a second, in addition to earlier calls.
+    /// Sets the clock ahead by the whole seconds of `by`. Repeated calls add up.
     pub fn advance(&self, by: Duration) {
         self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ impl TimeProvider for Clock {
 pub struct KeyLines(Mutex<String>);
 
 impl KeyLines {
-    /// Returns the lines since the last call.
+    /// Returns the lines of the key log that were added since the last call.
     pub fn take(&self) -> String {
         std::mem::take(&mut lock(&self.0))
     }

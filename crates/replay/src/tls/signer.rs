@@ -10,9 +10,9 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// Length of a P-256 signature in DER, in bytes.
+/// Length that every signature gets, in bytes: the most common length of P-256 signatures in DER.
 const SIGNATURE_BYTES: usize = 71;
-/// Maximum number of tries. All fail with a probability of about 2^-200.
+/// Maximum number of tries to sign with the fixed length. All fail with a probability of about 2^-200.
 const MAX_TRIES: usize = 200;
 
 fn sign_with_fixed_length<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {

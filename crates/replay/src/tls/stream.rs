@@ -35,8 +35,8 @@ pub struct Handshake {
     pub complete: bool,
 }
 
-/// Callback with the state of a handshake: when it is complete and, at a server that accepted early data,
-/// after each earlier read.
+/// Callback with the state of a handshake. It is called when the handshake is complete and, at a server that
+/// accepted early data, after each read before completion.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
 /// A handle with which other tasks wait for a handshake. The default value is for cleartext: always complete.
