@@ -48,7 +48,7 @@ pub struct Site {
     pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings; `None` if no load uses TLS.
     pub tls: Option<TlsSite>,
-    /// True to answer requests for other URLs with the resource whose URL or alternative is most similar.
+    /// True to answer a request for an unknown URL with the resource of the most similar known URL.
     pub nearest: bool,
     /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
     /// the host ignores priorities, and has at most six images in flight.
@@ -73,7 +73,7 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// Returns a host's TLS configuration, whose tickets permit at most `later`; `None` for an unknown host.
+    /// Returns a host's TLS configuration, if any, with the use of its session tickets limited to `later`.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(with_session_limit(config, later)))
     }
@@ -121,7 +121,7 @@ impl Site {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// Creates the response with the resource `served`; 404 or a permitted CORS preflight if it is `None`.
+    /// Creates the response with the resource `served`. If it is `None`: 404, or 204 for a CORS preflight.
     pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
         match served {
             Some(served) => self.response_of(served, request),

@@ -114,8 +114,8 @@ impl Timer {
         Self { number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at `at_ns`. If the timer is already set to an earlier time, it wakes the
-    /// task then, and the task must set it again: deadlines move with each packet, usually to a later time.
+    /// Sets the timer to wake a task at `at_ns`. If it is already set to an earlier time, it wakes the task
+    /// then, and the task must set it again. Each packet of a connection usually moves its deadline to later.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {

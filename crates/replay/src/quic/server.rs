@@ -58,7 +58,8 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Creates a connection's configuration, whose tickets permit at most `later`, and its [`Progress`].
+    /// Creates the configuration of one connection, with the use of its session tickets limited to `later`,
+    /// and a record of its handshake's progress.
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,

@@ -14,7 +14,7 @@ pub(super) fn grease() -> EchMode {
     EchGreaseConfig::new(&Placeholder, HpkePublicKey(vec![])).into()
 }
 
-/// An HPKE suite for GREASE ECH. It only creates encapsulated keys, because the ECH payload is random bytes.
+/// An HPKE suite for the placeholder of Encrypted `ClientHello` (GREASE). It only creates encapsulated keys.
 #[derive(Debug)]
 struct Placeholder;
 

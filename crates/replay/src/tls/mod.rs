@@ -226,7 +226,7 @@ pub enum Ech {
 }
 
 impl Ech {
-    /// Begins the configuration of a client. With GREASE ECH it supports only TLS 1.3, otherwise `versions`.
+    /// Begins a client's TLS configuration. It supports `versions`, but only TLS 1.3 with an ECH placeholder.
     pub(crate) fn begin(
         self,
         provider: Arc<CryptoProvider>,

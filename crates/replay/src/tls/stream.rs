@@ -35,8 +35,7 @@ pub struct Handshake {
     pub complete: bool,
 }
 
-/// Callback with the state of a handshake. It is called when the handshake is complete and, at a server that
-/// accepted early data, after each read before completion.
+/// Callback with a handshake's state, when it is complete and, before that, after a server reads early data.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
 /// A handle with which other tasks wait for a handshake. The default value is for cleartext: always complete.
