@@ -29,7 +29,8 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// Maximum number of TLS session tickets per host that the client has left after an earlier visit.
     pub tickets_left: u8,
-    /// True if the client forces https for HSTS-preloaded hosts, so synthetic bodies rename all hosts.
+    /// True if the client always uses https for the hosts on a built-in list (HSTS preloading). Synthetic
+    /// bodies then contain made-up host names, which are not on the list.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
@@ -37,7 +38,7 @@ pub struct Capabilities {
     pub polls_clock: bool,
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
-    /// Maximum real time in seconds that the client's start or a load may take when it runs in virtual time.
+    /// Real time in seconds after which a virtual machine with this client is killed if it writes nothing.
     pub silence_s: u64,
 }
 
@@ -85,7 +86,7 @@ pub enum View {
     Repeat,
 }
 
-/// The sizes of request headers, for a client that writes its own headers (Chromium).
+/// The choice of request header sizes in Chromium: the browser's own sizes, or those that the page lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestHeads {

@@ -151,8 +151,8 @@ pub enum CrossTraffic {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// In real time, [`Self::Program`]. In virtual time, [`Self::Kernel`] if it has the same timing as the
-    /// link model, otherwise [`Self::Program`].
+    /// In real time, [`Self::Program`]. In virtual time, [`Self::Kernel`] if it delays every packet exactly
+    /// as [`Self::Program`] does, otherwise [`Self::Program`].
     #[default]
     Auto,
     /// This program forwards each packet according to the link model.
@@ -220,13 +220,13 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// Returns the standard deviation (normal) or the largest difference (uniform), in microseconds.
+    /// Returns the jitter's size in microseconds: its standard deviation (normal) or its maximum (uniform).
     pub fn us(self) -> u64 {
         let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
         us
     }
 
-    /// Returns `None` if the jitter is 0 or too large.
+    /// Converts the jitter to nanoseconds for the link emulation; `None` if it is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
@@ -364,7 +364,7 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Returns true if a load of the job consists of transactions. The server then has a CPU core to itself.
+    /// Returns true if a load of the job sends single requests (transactions) instead of loading the page.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }

@@ -14,5 +14,5 @@ pub use job::*;
 pub use records::*;
 pub use transactions::*;
 
-/// The version of the contract, which every job must have.
+/// The version of the format of jobs and records. Every job must specify this version.
 pub const VERSION: u32 = 2;

@@ -122,7 +122,7 @@ pub struct Measured {
     pub up_bit_per_s: MeasuredRate,
 }
 
-/// The RTT that was requested (`asked`), that is expected of probes, and that they measured, in microseconds.
+/// RTTs in microseconds: the requested RTT (`asked`), the RTT that probes should have, and their median RTT.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRtt {
@@ -338,7 +338,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The response was cut off: the client took the rest from a simultaneous response for the same URL.
+    /// The client aborted the response, and completed it from a simultaneous response for the same URL.
     Shared,
 }
 
@@ -363,7 +363,7 @@ pub struct ConnectionRecord {
     pub address: Option<IpAddr>,
 }
 
-/// The packets of a QUIC connection at the sockets of both ends, or at the interface of an external client.
+/// Packet counts of a QUIC connection, from both ends' sockets or an external client's network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -425,8 +425,8 @@ impl TcpSample {
     }
 }
 
-/// Counts connections without a request that the client aborted before a segment of the server arrived, as
-/// browsers do with surplus connections. `syn_data` counts aborted connections with accepted SYN data.
+/// Counts connections without a request that the client aborted before it received a segment, as browsers do
+/// with surplus connections. `syn_data` counts the aborted connections whose SYN data the server accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -452,7 +452,7 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a handshake. `sent_bytes`, `received_bytes` and `origin` are not set yet.
+    /// Creates the record of a TLS handshake that was complete at `secured_ns`. Byte counts are 0 for now.
     pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
@@ -533,10 +533,9 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Returns the record with the growth of its counts since `before`. Other values are unchanged.
-    ///
-    /// An AQM may drop packets that the link accepted before `before`. If it drops more such packets than the
-    /// link has accepted since, the count of accepted packets is 0.
+    /// Subtracts the counts of the earlier record `before`. Other values, such as delays, are unchanged. The
+    /// link may drop packets that it had already counted as accepted. If this makes the difference of
+    /// `packets` or `bytes` negative, the result is 0.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {

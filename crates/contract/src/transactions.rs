@@ -25,7 +25,8 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// Estimates the number of connections, with a flood's. A closed-loop client counts as one per second.
+    /// Estimates the number of connections to the server, including those of a SYN flood. Clients that send
+    /// one transaction after another are assumed to open one connection per second.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);

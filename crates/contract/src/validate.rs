@@ -26,11 +26,11 @@ const WORD_BYTES: u64 = 131_071;
 const TICKETS: u8 = 8;
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// As with [`MAX_BYTES`], sums over a page's resources fit into 64 bits.
+/// Maximum of a tolerated time in microseconds. Computations with such times fit into 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 
-/// The error names the invalid key and the problem.
+/// The result of checking the values of a job. The error names the invalid key and the problem.
 type Checked = Result<(), String>;
 
 impl Job {

@@ -1,4 +1,4 @@
-//! Compares the Fast Open counters of each kernel with its sockets' evidence, and both ends with each other.
+//! Compares each kernel's Fast Open counters with `TCP_INFO` of its sockets, and both ends with each other.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -21,8 +21,8 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 ];
 
 impl Observations<'_> {
-    /// Compares each kernel's Fast Open counters with its sockets, and the SYN data at both ends. Only the
-    /// origin's kernel counts the SYN data of aborted connections.
+    /// Adds a reason to `reasons` if Fast Open failed unexpectedly, if a kernel's counters contradict its
+    /// sockets' `TCP_INFO`, or if both ends disagree. `expected` is the planned use of Fast Open in this load.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let overflows =
@@ -62,6 +62,7 @@ impl Observations<'_> {
         let active = grown(client, "TCPFastOpenActive");
         let passive = grown(origins, "TCPFastOpenPassive");
         let (least, most) = self.accepted_without_data().into_inner();
+        // Only the origin's kernel counts the SYN data of aborted connections.
         let given_up = given_up(self.connections).syn_data as i64;
         let ends_agree = sockets == origin_sockets - given_up - self.accepted_unanswered() || lossy;
         let passive_agree = (origin_sockets + least..=origin_sockets + most).contains(&passive);

@@ -1,10 +1,10 @@
-//! Derives the evidence that a page load must show from its plan and its job.
+//! Derives from the plan and the job of a page load how it must use TLS, Fast Open and session tickets.
 
 use fastopen_replay::tls::{SessionStart, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, Job, LoadPlan};
 
-/// The evidence that a page load must show to be valid. Client and origins are prepared accordingly.
+/// The expected use of TLS, Fast Open and session tickets. A page load that differs from it is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
@@ -44,9 +44,9 @@ pub struct FastOpen {
 /// The connections whose SYN data must be acknowledged, if they carried requests and lost no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
-    /// Every connection.
+    /// The SYN data of every connection must be acknowledged.
     EveryConnection,
-    /// Only connections that were opened after a handshake with the host had brought the cookie.
+    /// SYN data must be acknowledged only on connections opened after an earlier one brought the cookie.
     AfterCookie,
 }
 
@@ -60,7 +60,7 @@ impl Expectation {
         }
     }
 
-    /// Derives the evidence that a page load must show from its plan and its job.
+    /// Derives the expected use of TLS, Fast Open and session tickets from a page load's plan and job.
     pub fn of(plan: &LoadPlan, job: &Job) -> Self {
         let tls = &job.tls;
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies_before| {

@@ -33,7 +33,8 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
-    /// Checks the time of each connection's first response byte, unless delays vary.
+    /// Adds a reason to `reasons` if a connection's first response byte came earlier than possible, or later
+    /// than explainable. Checks nothing if the link has jitter, or if times were measured at the origins.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;
@@ -98,8 +99,8 @@ impl Observations<'_> {
                 || no_queue && asked_first && !connection.multiplexed && !self.job.origins.single_threaded)
     }
 
-    /// Returns upper bounds for a first response: the number of round trips, which is `least` plus possible
-    /// waits, and the time in microseconds to transmit request and response.
+    /// Returns two upper bounds for a connection's first response: the number of round trips, and the time in
+    /// microseconds to transmit request and response. `least` is the smallest possible number of round trips.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -154,7 +155,8 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// The SYN is flight 0.
+    /// Returns the number of the flight (the client's packets in one round trip) that carries the last of the
+    /// first `bytes` bytes. The SYN is flight 0.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
@@ -206,7 +208,7 @@ fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Adds 5 % to `bytes` for headers. Returns 0 if the direction has no fixed rate.
-fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
-    way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
+/// Returns the time in microseconds to transmit `bytes` and 5 % for headers; 0 if there is no fixed rate.
+fn wire_us(direction: &LinkDirection, bytes: u64) -> u64 {
+    direction.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

@@ -54,7 +54,7 @@ pub struct Observations<'a> {
     pub link: &'a LinkRecord,
     /// The middlebox and the hosts behind it.
     pub path: &'a PathRule,
-    /// The kernel's data on the external server; `None` without such a server.
+    /// Listeners of an external server (such as nginx), and its connections to origins; `None` without one.
     pub server: Option<&'a ServerRecord>,
     /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
@@ -164,7 +164,7 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns `None` if the page does not have the connection's host.
+    /// Returns the server's address of a connection; `None` if the page does not have the connection's host.
     fn address(&self, connection: &ConnectionRecord) -> Option<IpAddr> {
         self.hosts.get(&connection.host).map(|one| connection.address.unwrap_or(one.preferred))
     }
@@ -175,13 +175,14 @@ impl Observations<'_> {
         connections
     }
 
-    /// Returns `None` if no request of the connection is recorded.
+    /// Returns the first request on a connection; `None` if no request of the connection is recorded.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
-    /// External clients do not report losses of QUIC, so any loss on the link counts as theirs.
+    /// Returns true if the connection may have lost a packet. An external client does not report losses of
+    /// QUIC. Any loss on the link then counts.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
@@ -204,7 +205,7 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
-/// Returns 0 if the kernel has no such counter.
+/// Returns the growth of the kernel's counter `name`; 0 if the kernel has no such counter.
 fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
     counters.get(name).copied().unwrap_or(0)
 }
