@@ -29,8 +29,7 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// Maximum number of TLS session tickets per host that the client has left after an earlier visit.
     pub tickets_left: u8,
-    /// True if the client always uses https for the hosts on a built-in list (HSTS preloading). Synthetic
-    /// bodies then contain made-up host names, which are not on the list.
+    /// True if the client forces https for a built-in list of hosts. Synthetic bodies then avoid their names.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,

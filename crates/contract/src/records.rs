@@ -452,7 +452,8 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a TLS handshake that was complete at `secured_ns`. Byte counts are 0 for now.
+    /// Creates the record of a TLS handshake that was complete at `secured_ns`, without the fields that are
+    /// set later: `sent_bytes`, `received_bytes` and `origin`.
     pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
@@ -533,9 +534,9 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Subtracts the counts of the earlier record `before`. Other values, such as delays, are unchanged. The
-    /// link may drop packets that it had already counted as accepted. If this makes the difference of
-    /// `packets` or `bytes` negative, the result is 0.
+    /// Returns this record minus the counts of the earlier record `before`. Other values, such as delays, are
+    /// unchanged. The link may drop packets that it has already counted as accepted. If a difference of
+    /// `packets` or `bytes` would therefore be negative, it is 0.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {

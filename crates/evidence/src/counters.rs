@@ -22,7 +22,7 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 
 impl Observations<'_> {
     /// Adds a reason to `reasons` if Fast Open failed unexpectedly, if a kernel's counters contradict its
-    /// sockets' `TCP_INFO`, or if both ends disagree. `expected` is the planned use of Fast Open in this load.
+    /// sockets' `TCP_INFO`, or if both ends disagree. `expected` is the planned use of Fast Open.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let overflows =
@@ -62,7 +62,6 @@ impl Observations<'_> {
         let active = grown(client, "TCPFastOpenActive");
         let passive = grown(origins, "TCPFastOpenPassive");
         let (least, most) = self.accepted_without_data().into_inner();
-        // Only the origin's kernel counts the SYN data of aborted connections.
         let given_up = given_up(self.connections).syn_data as i64;
         let ends_agree = sockets == origin_sockets - given_up - self.accepted_unanswered() || lossy;
         let passive_agree = (origin_sockets + least..=origin_sockets + most).contains(&passive);

@@ -33,8 +33,7 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
-    /// Adds a reason to `reasons` if a connection's first response byte came earlier than possible, or later
-    /// than explainable. Checks nothing if the link has jitter, or if times were measured at the origins.
+    /// Adds a reason to `reasons` if a connection's first response byte came too early or too late.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;

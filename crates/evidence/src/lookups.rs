@@ -109,8 +109,7 @@ impl Observations<'_> {
         })
     }
 
-    /// Adds a reason to `reasons` if the number of DNS queries over UDP differs from the kernels' counts of
-    /// UDP datagrams. Checks nothing if other traffic may use UDP.
+    /// Adds a reason to `reasons` if the number of DNS queries contradicts the kernels' UDP counters.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
         if self.job.is_foreign() || self.hosts.keys().any(|host| self.job.origins.http_of(host).is_quic()) {
             return;

@@ -15,11 +15,11 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// A socket suspects a black hole at its third timeout in a row. The retransmissions of the first two always
-/// count. The third's may count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
+/// Fewest retransmissions of a socket at its third timeout in a row, when it suspects a black hole.
 const LEAST_RETRANSMITS: u32 = 2;
+/// Most retransmissions of a socket at its third timeout in a row: three, and one of a loss probe before.
 const MOST_RETRANSMITS: u32 = 4;
-/// The first timeout takes at least `TCP_RTO_MIN`. Each takes twice as long as the one before.
+/// Shortest time until a socket's third timeout in a row: 200 ms (`TCP_RTO_MIN`), doubled by each timeout.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
 /// The effect of the middlebox and the TCP settings on Fast Open, as Linux 7.3 reports it (docs/paths.md).
@@ -30,11 +30,11 @@ pub(super) struct Effect {
     fail: Option<u8>,
     /// True if a client without a cookie receives one from the host.
     cookie: bool,
-    /// True if the host's kernel counts SYN data as refused, because of the cookie.
+    /// True if the host's kernel counts SYN data in `TCPFastOpenPassiveFail` because of an invalid cookie.
     refused: bool,
-    /// True if the host's kernel counts a SYN that arrives without its data as accepted.
+    /// True if the host's kernel counts a SYN in `TCPFastOpenPassive` although a middlebox removed its data.
     accepted_without_data: bool,
-    /// True if the host's kernel counts a SYN that requests a cookie as accepted.
+    /// True if the host's kernel counts a SYN that only requests a cookie in `TCPFastOpenPassive`.
     accepted_asking: bool,
     /// True if a connection whose SYN has data can be established.
     connects: bool,
@@ -51,8 +51,8 @@ enum Cookie {
 }
 
 impl Effect {
-    /// Derives the effect of a behaviour: follows a SYN with data, and a SYN that requests a cookie, from the
-    /// client through the middlebox to the host (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
+    /// Derives how a middlebox and the TCP settings of both ends affect Fast Open, for SYNs with data and
+    /// SYNs that request a cookie (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
         let listener = tcp.listener_fastopen;
         let (listens, any) = (listener.is_on(), listener.takes_data_without_cookie());
@@ -93,8 +93,8 @@ impl Effect {
         }
     }
 
-    /// Returns true if connections show the same evidence as with default settings and without a middlebox.
-    fn is_none(self, syn_data: SynData) -> bool {
+    /// Returns true if middlebox and TCP settings permit Fast Open on the connections of `syn_data`.
+    fn permits(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
 }
@@ -108,7 +108,7 @@ impl Observations<'_> {
 
     /// Returns true if middlebox, TCP settings or a suspected black hole affect the connection's Fast Open.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
-        self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
+        self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.pauses(connection)
     }
 
     /// Returns true if an earlier black hole made the client pause Fast Open (`tcp_fastopen_cookie_check`).
@@ -122,7 +122,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Yields no connections if the job turns detection off.
+    /// Yields the connections on which one end (`end`) gets no answer because of the middlebox. Yields none
+    /// if the job turns off the kernel's detection of such black holes.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -130,11 +131,11 @@ impl Observations<'_> {
         let asked = self.job.tcp.blackhole_timeout_s > 0;
         self.connections
             .iter()
-            .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
+            .filter(move |one| asked && end(one).is_some_and(|end| self.gets_no_answer(one, end)))
     }
 
-    /// Returns true if this end gets no answer because of the middlebox.
-    fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
+    /// Returns true if the client or host with the `TCP_INFO` `end` gets no answer because of the middlebox.
+    fn gets_no_answer(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {
             !effect.answered
@@ -181,7 +182,7 @@ impl Observations<'_> {
         }
         let silent = |least: u32| {
             self.count(|one| {
-                let silent = |end| self.is_silent(one, end) && one.handshake_us.is_none();
+                let silent = |end| self.gets_no_answer(one, end) && one.handshake_us.is_none();
                 one.client.is_some_and(|end| silent(end) && end.retransmits >= least)
             })
         };
@@ -223,8 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// A SYN may not have reached the host if it was retransmitted without data, or if the client aborted
-    /// the connection.
+    /// Returns the range for the number of connections whose SYN reached the host, whose SYN data was not
+    /// accepted, and for which `which` is true. A retransmitted or aborted SYN may not have reached the host.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -270,12 +271,12 @@ impl Observations<'_> {
             && !self.connections.iter().any(tried)
     }
 
-    /// Checks that the kernel reports the expected reason for each connection that the middlebox or the TCP
-    /// settings keep from Fast Open. Reports only the first connection without this reason.
+    /// Checks the connections that the middlebox or TCP settings keep from Fast Open. Adds a reason for the
+    /// first one whose SYN data was accepted, or for which the client's kernel reports an unexpected failure.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {
-            let effect = self.effect_on(connection).filter(|one| one.connects && !one.is_none(syn_data));
+            let effect = self.effect_on(connection).filter(|one| one.connects && !one.permits(syn_data));
             let (Some(effect), Some(end)) = (effect, connection.client) else { continue };
             let every = syn_data == SynData::EveryConnection;
             let code_fits = match end.fastopen_client_fail {

@@ -52,7 +52,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the origins' counters without the external server's own connections with SYN data.
+    /// Returns the origins' counters minus the connections with SYN data that the external server opened.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);

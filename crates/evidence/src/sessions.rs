@@ -32,8 +32,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that resumed connections to a host with a safe first request sent early data, and that the host
-    /// answered it at once. The client had `due` tickets.
+    /// Checks that connections with a session ticket and a safe first request sent early data, and that the
+    /// host answered before the handshake was complete. `due` is the number of tickets for the host.
     fn early_data(&self, host: &str, connections: &[Secured], due: usize, reasons: &mut Vec<Invalid>) {
         // After a packet loss, early data may arrive only at the end of the handshake.
         let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
@@ -83,8 +83,8 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// A browser may send the request for which it opened the connection on another connection.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
+        // A browser may open a connection for a request that it then sends on another connection.
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us() * 1000)
     }
@@ -136,7 +136,7 @@ fn no_early_data(host: &str, connections: &[Secured], expected: EarlyData, reaso
     }
 }
 
-/// If the first connection lost its SYN, a later connection may get tickets earlier.
+/// Returns the connection whose TLS handshake ended first, which may not be the one that was opened first.
 fn first_secured<'a>(connections: &[Secured<'a>]) -> Option<Secured<'a>> {
     connections.iter().min_by_key(|(_, tls)| tls.secured_ns).copied()
 }

@@ -39,8 +39,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that exactly the connections after an address's first handshake carry SYN data. A retransmitted
-    /// SYN requests no cookie, and a retransmitted SYN-ACK contains none.
+    /// Checks that no connection carries SYN data before the first handshake with its address, and that all
+    /// later ones do. A handshake with retransmissions may not have brought a cookie.
     pub(super) fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();

@@ -85,7 +85,7 @@ impl Outcome {
     }
 }
 
-/// The observations during a run of transactions.
+/// The plan of a run of transactions (single requests to a server), and the observations during the run.
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
     pub plan: &'a LoadPlan,
