@@ -154,8 +154,7 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the number of the flight (the client's packets in one round trip) that carries the last of the
-    /// first `bytes` bytes. The SYN is flight 0.
+    /// Returns the number of round trips after the SYN until the client can send the first `bytes` bytes.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);

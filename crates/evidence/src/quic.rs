@@ -55,7 +55,7 @@ impl Observations<'_> {
         self.job.client.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
-    /// Returns true if QUIC is expected: the host uses HTTP/3, and the port is not one of its cleartext ports.
+    /// Returns true if QUIC is expected: the host uses HTTP/3, and the port is not a cleartext port.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
         let mut urls = self.job.page.resources.iter().map(|one| &one.url);

@@ -95,9 +95,9 @@ impl Invocation<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// This machine's network. Its sysctl must enable Fast Open. Supervision lasts until all processes end.
+    /// This machine's network, which must permit Fast Open. Calls are intercepted until all processes end.
     Machine,
-    /// An emulated network, with or without Fast Open. Supervision lasts until the command has ended.
+    /// An emulated network, with or without Fast Open. System calls are intercepted until the command ends.
     World,
 }
 
@@ -184,8 +184,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Otherwise the reader of an inherited pipe would wait until this process ends. The command has its own
-/// copies of the descriptors.
+/// Closes the inherited descriptors, of which the command has its own copies. Otherwise the reader of an
+/// inherited pipe would wait until this process ends.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -204,9 +204,9 @@ fn close_inherited() -> io::Result<()> {
 
 struct Session<'r> {
     pid: Pid,
-    /// On the monotonic clock.
+    /// Time just before the command's start, on the monotonic clock.
     start_ns: u64,
-    /// Set once the command has ended.
+    /// The command's exit code; `None` until the command has ended.
     code: Option<i32>,
     network: Network,
     supervisor: Supervisor,
@@ -242,7 +242,7 @@ impl Session<'_> {
         }
     }
 
-    /// Signals from the terminal reach the command directly.
+    /// Forwards signals to the command, unless they also reach it directly, such as those from the terminal.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);

@@ -11,10 +11,10 @@ use crate::task::Task;
 /// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
 /// that write first do so within a millisecond or two.
 pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
-/// The timeout for a client that always writes first but may be slow, such as a browser.
+/// Time after which a client that always writes first, such as a browser, must send its SYN without data.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Each queued connection uses a descriptor.
+/// Maximum number of connections in the queue. Each may keep a descriptor of this process open (pidfd).
 const CAPACITY: usize = 4096;
 
 /// A connection whose SYN may still wait for the client's first write.

@@ -1,10 +1,10 @@
-//! Defines the errors of commands under interception, with their remedies and exit codes.
+//! Defines the errors of running a command with intercepted system calls, with remedies and exit codes.
 
 use std::io;
 
 use fastopen_netns::Errno;
 
-/// The reason why a command could not be run under interception.
+/// The reason why a command could not be run with intercepted system calls.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The machine's sysctl disables Fast Open for clients and servers.

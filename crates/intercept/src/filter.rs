@@ -18,11 +18,11 @@ use nix::unistd::{pipe2, write};
 
 use crate::Error;
 
-/// Limits of `addrlen` in a TCP `connect`: sizes of `struct sockaddr_in` and `struct sockaddr_storage`.
+/// Minimum `addrlen` of `connect` for a TCP socket: the size of `struct sockaddr_in`.
 const SHORTEST: u32 = 16;
-const LONGEST: u32 = 128;
-/// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter cannot see the address.
-const UNIX: u32 = 110;
+const LONGEST: u32 = 128; // sizeof(struct sockaddr_storage)
+/// Usual `addrlen` of a UNIX socket, by which the filter recognizes it, because it cannot read the address.
+const UNIX: u32 = 110; // sizeof(struct sockaddr_un)
 
 /// The filter: suspends `listen`, `getpeername`, calls that send (and connect) with `MSG_FASTOPEN`, and
 /// `connect` if `addrlen` is within the limits and not [`UNIX`].
@@ -48,9 +48,8 @@ static PROGRAM: [sock_filter; 19] = [
     end(SECCOMP_RET_USER_NOTIF),
 ];
 
-/// Returns the filter's listener, the command's process, and the time just before `exec` in nanoseconds of
-/// the monotonic clock. A new thread calls `prepare` and starts the command, so that the filter does not
-/// apply to the supervising thread.
+/// Starts `command` under the seccomp filter, from a new thread that calls `prepare` first. Returns the
+/// descriptor of the filter's suspended calls, the process, and the time of `exec` on the monotonic clock.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
@@ -81,8 +80,8 @@ fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
     Ok(reader)
 }
 
-/// Installs the filter on the calling thread and its later children. Without `CAP_SYS_ADMIN`, this sets
-/// `no_new_privs`, so that set-user-ID programs do not gain privileges.
+/// Installs the seccomp filter on this thread and its later children, and returns the descriptor of suspended
+/// calls. Without `CAP_SYS_ADMIN`, this sets `no_new_privs`: set-user-ID programs then gain no privileges.
 fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {

@@ -50,7 +50,7 @@ impl Listener {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
 
-    /// Returns `None` if the thread of the call was killed or interrupted in the meantime.
+    /// Receives the next suspended system call; `None` if its thread was killed or interrupted since then.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: all fields of the structure are integers. The kernel requires zeros.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };

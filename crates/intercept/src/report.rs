@@ -20,7 +20,7 @@ pub enum Record {
         /// The command's process ID.
         pid: i32,
     },
-    /// The command was stopped (Ctrl-Z), so the front process that waits for it should stop too.
+    /// The command was stopped (Ctrl-Z), so the `fastopen` process that waits for it should stop too.
     Stopped {
         /// The signal that stopped the command.
         signal: i32,
@@ -31,7 +31,7 @@ pub enum Record {
         message: String,
         /// The remedy, which may be empty.
         remedy: String,
-        /// The exit code with which the front process should end.
+        /// The exit code with which the `fastopen` process that waits for the command should end.
         code: i32,
     },
     /// The packets of the command were written to their file.
@@ -41,7 +41,7 @@ pub enum Record {
     },
     /// Servers in the command's emulated network had ended with an error before the command ended.
     ServersFailed {
-        /// A sentence on each: the host, how its server ended, and the last lines of the server's output.
+        /// A message for each failed server: its host, how it ended, and the last lines of its output.
         servers: Vec<String>,
     },
     /// The command has ended.
@@ -100,7 +100,7 @@ impl Connection {
     }
 }
 
-/// Counts of the command's sockets.
+/// Counts of a command's TCP connections and listeners, and of their use of Fast Open.
 #[derive(Debug, Default, Serialize)]
 pub struct Traffic {
     /// The counts of all connections.
@@ -111,7 +111,7 @@ pub struct Traffic {
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Number of calls on whose sockets Fast Open could not be enabled, by reason.
+    /// Number of system calls (such as `connect`) for which Fast Open could not be enabled, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if the kernel's events of destroyed sockets were lost (ENOBUFS), so that counts are incomplete.
     pub overrun: bool,

@@ -21,7 +21,7 @@ use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
 use crate::task::Task;
 
-/// The same as for emulated origin servers.
+/// Length of the TCP Fast Open queue that is set on listeners: the default of emulated origin servers.
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
@@ -38,18 +38,18 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: enables Fast Open on the sockets of suspended calls, and counts the connections.
+/// Intercepts a command's system calls: enables Fast Open on their sockets, and counts the connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
     last_task: Option<Rc<Task>>,
-    /// By `SO_COOKIE`.
+    /// Connections that are not counted yet, by the client socket's `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
-    /// `None` if connections are only counted.
+    /// Collects a record of each connection; `None` if connections are only counted.
     pub(crate) observer: Option<Observer>,
     /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,
@@ -58,13 +58,13 @@ pub(crate) struct Supervisor {
 /// Collects every connection, with or without Fast Open.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// `None`: the kernel's choice.
+    /// Client port of the next connection; `None` if the kernel chooses the port.
     pub(crate) next_port: Option<u16>,
     /// Connections that have ended, or that were open when [`Supervisor::count_all`] was last called.
     pub(crate) connections: Vec<Opened>,
 }
 
-/// A connection that was opened under interception.
+/// A connection that was opened by a command whose system calls are intercepted.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
     /// Time of `connect`, in nanoseconds of the monotonic clock.
@@ -97,7 +97,7 @@ impl Supervisor {
         self.deferred.timeout_ns(monotonic_ns())
     }
 
-    /// Returns false if no process is under the filter any more.
+    /// Answers a suspended system call, if there is one. Returns false if all processes of the command ended.
     pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
         let ready = self.listener.ready();
         if ready.contains(PollFlags::POLLIN) {
@@ -140,9 +140,9 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// Returns the calling thread, and a duplicate of the call's descriptor or the error of duplicating it.
-    /// Reuses the handle of the last call's thread, because one thread often makes many calls in a row.
+    /// Returns a handle to the thread of a suspended system call, and a duplicate of the call's descriptor.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
+        // Reuse the last call's handle, because one thread often makes many calls in a row.
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
             if !matches!(&fetched, Err(error) if error.raw_os_error() == Some(libc::ESRCH)) {
@@ -155,8 +155,8 @@ impl Supervisor {
         Ok((task, fetched))
     }
 
-    /// Enables Fast Open for a call that connects, and registers the connection. A call with `MSG_FASTOPEN`
-    /// does not need the option, but the kernel refuses the option if the call would not connect.
+    /// Enables Fast Open on the socket of a call that connects, and registers the connection. Does nothing if
+    /// the socket is already connecting or connected, because the kernel then refuses the option.
     fn connect(&mut self, call: &Call) -> io::Result<()> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(()) };
         let peer = peer_of(call, &task);
@@ -187,8 +187,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds an observed socket to a port before `connect`, unless `peer` is a loopback or IPv4-mapped
-    /// address. Returns the socket's address; None without an observer, or if the socket is not bound.
+    /// Binds a client's socket to its port before `connect`, unless `peer` is a loopback or IPv4-mapped
+    /// address. Returns the socket's address; `None` if it is not bound, or if connections are only counted.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
@@ -212,8 +212,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns false if the kernel should run the call. While a SYN waits for the first write, the kernel
-    /// would return ENOTCONN, and TLS libraries send cleartext on a socket that is not connected.
+    /// Answers `getpeername` with the server's address while a Fast Open handshake is not complete, because
+    /// TLS libraries send cleartext after ENOTCONN. Returns false if the kernel should answer instead.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
@@ -300,7 +300,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts since the last call, including open connections. Each connection is counted once.
+    /// Returns the counts of the connections since the last call, including open ones. Each is counted once.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -332,7 +332,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// All peers after the first [`PEERS`] share their counts.
+    /// Returns the counts of a server's connections. All servers after the first [`PEERS`] share their counts.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()
@@ -349,7 +349,7 @@ impl Supervisor {
     }
 }
 
-/// Returns `None` if the address cannot be read.
+/// Returns the server's address in a call, from the memory of its thread; `None` if it cannot be read.
 fn peer_of(call: &Call, task: &Task) -> Option<SocketAddr> {
     let [_, second, third, _, fifth, sixth] = call.arguments;
     let (address, length) = match call.number {

@@ -8,8 +8,8 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of connections. Each connection is counted in `connections`, and in exactly one of `established`,
-/// `failed`, `unused`, `elsewhere` and `unknown`.
+/// Counts of TCP connections by outcome. Each is counted in `connections`, and in one of `established`,
+/// `failed`, `unused` (no packet was sent), `elsewhere` (in another network namespace) and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// TCP sockets for which the program called `connect`.
@@ -19,11 +19,11 @@ pub struct Tally {
     /// Connections that were never established: refused, timed out, closed earlier, or without a route. The
     /// kernel usually clears their counters.
     pub failed: u64,
-    /// Connections that were closed before the first write, without a packet.
+    /// Connections that sent no packet, because the program did not write anything.
     pub unused: u64,
-    /// Connections in another network namespace, whose destroy events are sent only there.
+    /// Connections in another network namespace, whose outcome the kernel reports only there.
     pub elsewhere: u64,
-    /// Connections without a destroy event, or whose counters an abortive close cleared.
+    /// Connections of unknown outcome: the kernel did not report it, or had cleared the socket's counters.
     pub unknown: u64,
     /// Connections whose SYN requested a cookie, because the kernel had none for the address.
     pub cookie_requested: u64,

@@ -17,8 +17,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Check afterwards that the thread's call is still suspended, because otherwise the ID may have been
-    /// reused. Fails with ESRCH if the thread has ended.
+    /// Opens a handle to a thread by its ID. Check afterwards that the thread's call is still suspended:
+    /// otherwise the ID may belong to another thread now. Fails with ESRCH if the thread has ended.
     pub(crate) fn open(thread: i32) -> io::Result<Self> {
         match pidfd_open(thread, libc::PIDFD_THREAD) {
             // Before Linux 6.9 only processes have a pidfd. Threads share the descriptors of their process.
@@ -29,18 +29,17 @@ impl Task {
         }
     }
 
-    /// If the thread's ID was reused, the handle's functions fail with ESRCH. A pidfd of the process may
-    /// outlive the thread.
+    /// Returns true if this is a handle to the thread with the ID `thread`, not to the thread's process.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }
 
-    /// EPERM if Yama or the dumpable flag forbids it, EBADF if it is not open, ESRCH if the task has ended.
+    /// Duplicates a descriptor of the thread. Fails with EBADF if it is not open, ESRCH if the thread ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }
 
-    /// A partial read is an error.
+    /// Reads the thread's memory at `address` into `bytes`. A partial read is an error.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         let wanted = bytes.len();
@@ -50,7 +49,7 @@ impl Task {
         )
     }
 
-    /// A partial write is an error.
+    /// Writes `bytes` to the thread's memory at `address`. A partial write is an error.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         complete(

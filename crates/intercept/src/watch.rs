@@ -1,5 +1,5 @@
-//! Runs a program in an emulated network, such as the browser, under interception. A thread reports its
-//! connections.
+//! Runs a program, such as a browser, in an emulated network. A thread intercepts the program's system calls
+//! to enable TCP Fast Open, and reports the program's connections.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,11 +40,11 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command` in the caller's namespaces, from a new thread that calls `prepare` first. Connections
-    /// get client ports from `first_port` on (None: the kernel's choice). Listeners are not changed.
+    /// Starts `command` from a new thread that calls `prepare` first. Connections use Fast Open, and client
+    /// ports from `first_port` on (None: the kernel's choice). Fast Open is not enabled on listeners.
     ///
     /// # Errors
-    /// Returns an error if `prepare` fails, the command does not exist, or the filter cannot be installed.
+    /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.
     pub fn start(
         command: Command,
         first_port: Option<u16>,
@@ -96,7 +96,7 @@ impl Drop for Watch {
     }
 }
 
-/// Returns when the [`Watch`] is dropped.
+/// Answers the command's intercepted system calls and `requests` for connections, until [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
     // False once no process is under the filter (POLLHUP): the listener would then always be ready.
     let mut anybody = true;
