@@ -332,7 +332,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the counts of a server's connections. All servers after the first [`PEERS`] share their counts.
+    /// Returns the counts of a server's connections. Servers after the first [`PEERS`] share their counts.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()
