@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Results of a page on one network with one setup, without TFO and with the preferred use of TFO."""
+    """The results of a page on one network, without TFO (`baseline`) and with TFO (`headline`)."""
 
     place: Place
     baseline: CellResult
@@ -175,7 +175,8 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences on the effect of settings other than the RTT and those with separate verdicts."""
+    """Yield sentences on the effect of varied settings, such as the congestion control. Leave out the RTT and
+    settings whose values are judged separately, such as the HTTP version."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -194,8 +195,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield sentences such as `Without TFO, reno instead of cubic: +44 ms: ...`. `named`: the values of the
-    other settings."""
+    """Yield sentences on the change of the page load time, without and with TFO, from `first` to `second`,
+    which differ only in the setting `factor`. `named`: the values of the other settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -224,7 +225,7 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on a page's size, and on its handshakes in the first and the last row of `curve`."""
+    """Yield sentences on a page's size, and on its handshakes over the shortest and the longest RTT."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"

@@ -17,15 +17,15 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean time of a page's loads under the same conditions, divided into kinds of wait on the critical
-    path, such as handshakes. The values of `kinds_ms` add up to `plt_ms`."""
+    """The mean page load time (`plt_ms`) of a page under the same conditions, as a sum of kinds of wait on
+    the critical path (`kinds_ms`). `handshakes` and `connections` are mean numbers per load: the handshakes
+    that requests on this path waited for, and all opened connections."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
     handshakes: float
-    """The mean number of handshakes on the critical path."""
     ready_ms: float
     """The time for which requests on the critical path were queued only for lack of a free connection."""
     connections: float
@@ -52,9 +52,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The mean critical paths of a run's loads, and the example loads that reports show. The keys are indices
-    of cells. A cell is one page over one network with one setting, with or without TFO. Cells whose loads
-    only the servers observed are missing."""
+    """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
+    A cell is one page over one network with one setting, with or without TFO. Cells are missing if the
+    servers, but not the client, recorded their loads."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]

@@ -16,14 +16,15 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests without TFO on one network with one setup (client, servers, TLS), from one
-    load of each page. A request is cold if it waited for the TCP handshake of its connection."""
+    """The durations of requests without TFO on one network with one setup (client, servers, TLS), and their
+    waits for a TCP handshake. One load of each page is included. A request is cold if it waited for the TCP
+    handshake of its connection."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """For each request with a complete response, in ms: its duration until the last byte of the response, and
-    its wait for a handshake. The duration starts when the request has been queued and its connection opened,
-    or when the request is sent if it follows other requests on an HTTP/1.1 connection."""
+    """(duration until the last byte of the response, wait for a TCP handshake) of each complete request, in
+    ms. The duration starts when the request has been queued and its connection opened. For later requests on
+    an HTTP/1.1 connection, it starts when the request is sent."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -35,12 +36,12 @@ class ColdRequests:
 
     @property
     def without_ms(self) -> list[float]:
-        """Return the durations of cold requests without their waits for handshakes, sorted."""
+        """Return the durations of requests that waited for a TCP handshake, less these waits, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property
     def shares(self) -> list[float]:
-        """Return the share of the handshake in the duration of each cold request, in percent, sorted."""
+        """Return the waits for TCP handshakes in percent of their requests' durations, sorted, without 0."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -49,20 +50,20 @@ class ColdRequests:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % confidence interval of the median share (`share`), in percent; None for fewer than
-        VALUES_MIN cold requests."""
+        """Return the 95 % confidence interval of the TCP handshake's median share in the duration of requests
+        that waited for it, in percent. None for fewer than VALUES_MIN such requests."""
         return median_interval(self.shares)
 
     @property
     def share_of_all(self) -> float:
-        """Return the share of handshakes in the total time of all requests, cold or not, in percent."""
+        """Return the share of waits for TCP handshakes in the total duration of all requests, in percent."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return the durations of requests for each network and setup on which some request waited for a TCP
-    handshake. They come from the example loads without TFO that reports show, one of each page."""
+    """Return the durations of requests in one load of each page without TFO, for each network and setup
+    (client, servers, TLS). Leave out networks and setups on which no request waited for a handshake."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

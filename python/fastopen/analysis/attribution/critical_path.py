@@ -53,13 +53,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The waits of a load from the navigation start to the load event, as segments without gaps."""
+    """The chain of waits that the page load time (`plt_ns`) consists of, as segments without gaps. `ready_ns`
+    is the part of this time in which requests on the chain were queued only for lack of a free connection."""
 
     plt_ns: int
     segments: tuple[Segment, ...]
     """The segments in chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
-    """The total time for which requests on the path were queued only for lack of a free connection."""
 
     def total_ns(self, kind: Kind) -> int:
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
@@ -245,7 +245,7 @@ class _Walk:
 
 
 def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
-    """Add the waits of `sent` to the path. Return the request that it waited for; None at the start."""
+    """Add the waits of the request `sent` to the critical path. Return the request that it waited for."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:
@@ -280,8 +280,8 @@ def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedReque
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that one request waits in one way, such as for a handshake, on the critical paths of two
-    loads, before and after a change."""
+    """The time that one request spends in one kind of wait, such as for a handshake, on the critical paths of
+    two loads (`before_ns`, `after_ns`). `on_both` is True if both critical paths contain the request."""
 
     kind: Kind
     url: str

@@ -17,7 +17,8 @@ from fastopen.runs import RunStore
 @dataclass(frozen=True)
 class Place:
     """One row of a page's table of results: the page on one network with one setup (client, servers, TLS), in
-    real or virtual time. `arms` has the row's results by the use of TFO, such as `no TFO`."""
+    real or virtual time. `name`, `where`, `texts` and `numbers` hold the values of its settings. By the use
+    of TFO, `arms` has the results, and `breakdowns` the mean waits on the critical path."""
 
     comparison: Comparison
     name: str
@@ -50,8 +51,8 @@ class Place:
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the division of the page load time with TFO into kinds of wait: with warm cookies, if known,
-        rather than with cold ones. None if neither is known."""
+        """Return the page load time with TFO, divided into kinds of wait such as handshakes. Loads for which
+        the client had TFO cookies already (warm) are preferred. None if no load with TFO was analysed."""
         return headline_of(self.breakdowns)
 
 
@@ -65,7 +66,7 @@ class Curve:
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return a Place for each row of a page's table of results, in the order of the table."""
+    """Return the rows of a page's table, each with its network, its settings and its results, in order."""
     places = []
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
@@ -107,9 +108,9 @@ def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the setting for the x axis of figures: the one that explains most of the differences between
-    savings. If no setting does (see `deciding_factor`), return the RTT if it varies. If the RTT is fixed,
-    return the setting with the most values."""
+    """Return the setting for the x axis of figures. It is the setting that explains most differences between
+    the times that TFO saves (see `deciding_factor`). If there is none, it is the RTT if it varies, else the
+    setting with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor

@@ -70,16 +70,16 @@ class _RequestFacts:
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase, in ns, in the time from sending to the last byte, compared with `before`: the
-        same request in the faster load. Return `later_ns` if that is less, because a request that was sent
-        earlier may take longer without ending later."""
+        """Return the increase, in ns, in the time from sending the request to its last byte, compared with
+        `before`: the same request in the faster load. At most, return `later_ns`: a request that is sent
+        earlier may take longer and still not end later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return `results` with reasons why some of them are unexpectedly slow (see `Reasons`). To find a reason,
-    compare one load with a load of the faster result. A reason is more bytes on a busy link, a slower request
-    on the critical path, or retransmissions."""
+    """Return `results` with reasons why some are unexpectedly slow, for example slower with TFO than without.
+    A reason comes from comparing one slow load with one load of the faster result. It is more bytes on a busy
+    link, a slower request on the critical path, or retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -107,9 +107,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO,
-    or slower over a shorter RTT than over the next longer one. The load with the number `repeat` of each
-    result serves to find the reason."""
+    """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO.
+    Also yield results that are slower than the same page over the next longer RTT. To find the reason, the
+    caller compares the loads with the number `repeat` of both results."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -134,10 +134,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find setups, such as HTTP/2, with which a page without TFO loads more slowly than with the simplest.
-    Yield (faster result, slower result, repeat), where `repeat` is the number of a repeat with a valid load
-    for both. The results differ only in one setting of COMPARED. Each load of the slower result takes longer
-    than each load of the faster one, by more than the experiment's smallest effect."""
+    """Find HTTP versions and kinds of TLS session with which a page without TFO loads more slowly than with
+    the oldest HTTP version or the simplest session of the run. Yield (faster result, slower result, number of
+    a repeat with a valid load for both). Each load of the slower result takes longer than each load of the
+    faster one, by more than the experiment's smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -265,8 +265,8 @@ def _without_ticket(
 
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
-    """Return the reason why a request took longer in the load `now` than in the load `was`; empty if unknown.
-    `competing`: the clause from `_competing_response`."""
+    """Return the reason why a request took longer in the slower load (`now`) than in the faster one (`was`);
+    empty if unknown. `competing`: a clause on another response that shared the link, or an empty text."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -402,9 +402,9 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence, with the reason, for each HTTP version or kind of TLS session with which the page
-    loads more slowly than with the simplest one. Settings that get separate verdicts in reports, such as the
-    TLS version, also get separate sentences (`Factor.question`)."""
+    """Yield sentences on the HTTP versions and kinds of TLS session with which the page loads more slowly
+    than with the oldest version or the simplest session of the run, with the reason. For example, loads with
+    TLS 1.2 and with TLS 1.3 get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -424,9 +424,9 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return phrases for the slower and the faster result's value of the factor in COMPARED that differs, and
-    then for the slower result's values of other factors that get separate verdicts in reports
-    (`Factor.question`), except factors of the first flight."""
+    """Return phrases for the setting that differs: of the slower, then of the faster result, such as `HTTP/3`
+    and `HTTP/2`. Add phrases for the slower result's values of other settings that need separate sentences,
+    such as the TLS version."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -440,10 +440,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the table row of `cell`; empty if the row's verdict covers no other row of the page.
+    """Return the name of the table row of `cell`, such as `20 ms`; empty if the sentence needs none.
     `increases`: the slowdown in this row, then the slowdown in each row that the sentence covers. If several
-    rows are covered, add in parentheses that this slowdown is the largest, or the same in all rows when
-    rounded to 0.1."""
+    rows are covered, add in parentheses that this slowdown is the largest, or the same in all rows."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""
