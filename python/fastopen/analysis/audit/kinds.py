@@ -1,4 +1,4 @@
-"""Define the findings of an audit, and the kinds of faults that it finds."""
+"""Define the findings of an audit of published results, and the kinds of faults that it finds."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal

@@ -72,7 +72,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the key in FIRST_FLIGHTS for the row's kind of connection."""
+    """Return the protocols with which the row's connections start, such as `tls+tfo` (see FIRST_FLIGHTS)."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -37,8 +37,8 @@ SLOPE_MIN: Final = Decimal("0.5")
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A row of a published table with its times in milliseconds, corrected if the table prints a wrong
-    unit."""
+    """A row of a published table with its page load times in ms without TFO (`off`) and with TFO, corrected
+    if the table prints a wrong unit. `half_digit`: the largest error in ms from rounding a time."""
 
     cell: PrintedCell
     rtt: Decimal
@@ -48,7 +48,7 @@ class MeasuredCell:
 
     @classmethod
     def of(cls, cell: PrintedCell, unit_s: Decimal) -> Self:
-        """Convert a row of the published table; `unit_s` is the true unit of its times, in seconds."""
+        """Convert a row of a published table to ms. `unit_s`: the real unit of its times, in seconds."""
         factor = unit_s * 1000
         return cls(cell, cell.rtt_ms, cell.off * factor, cell.tfo * factor, cell.half_digit * factor)
 
@@ -59,7 +59,7 @@ class MeasuredCell:
 
     @property
     def saved(self) -> Decimal:
-        """Return the smallest saving in ms that rounding allows. It is negative if TFO may be slower."""
+        """Return the smallest saving in ms that agrees with the two times, which are rounded."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property
@@ -113,7 +113,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row with a shorter RTT (above 0) and the least `room`; None if there is none."""
+    """Map each RTT to the row with a shorter RTT whose time suffices for the fewest handshakes in a row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -150,8 +150,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     """Return findings on implausible changes of the page load time between rows of a published table.
-    `series`: the rows for one page over networks that differ only in RTT. A finding names the row with the
-    longest RTT of those that it compares. It can also name a row that repeats an RTT with other times."""
+    `series`: the rows for one page over networks that differ only in RTT. A finding belongs to the row with
+    the longest RTT of the compared rows. For two rows with the same RTT, it belongs to the second one."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -190,18 +190,19 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """The load time's slope (ms per ms of RTT) before and after the middle one of three rows."""
+    """The growth of the page load time, in ms per ms of RTT, between the first and the second of three rows
+    (`before`), and between the second and the third (`after`). `name`: `with TFO` or `without TFO`."""
 
     name: str
     before: Decimal
     after: Decimal
     kept: int
-    """1 if the second step keeps more than half of the first step's slope, -1 if it keeps less. 0 if rounding
-    can change this answer, or if it can explain the growth in the first step."""
+    """1 if `after` is more than half of `before`, -1 if less, 0 if the rounding of the times hides this."""
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question if the load time's slope falls by more than half only without TFO or only with TFO."""
+    """Yield a question if the growth of the page load time per ms of RTT falls by more than half between
+    three rows, but only without TFO or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

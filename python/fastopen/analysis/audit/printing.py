@@ -37,7 +37,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a number from `values[0]` to `values[1]` rounds to `printed`. `way`: one of WAYS."""
+    """Return True if a number between the two `values` rounds to `printed`. `way`: NEAREST, UP or DOWN."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
@@ -126,7 +126,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the time without TFO is shorter than the round trips that the first response needs."""
+    """Return True if the time without TFO, if in `unit`, is too short for the first response to arrive."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

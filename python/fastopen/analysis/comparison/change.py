@@ -55,9 +55,9 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure, such as the page load time, between two runs. `before` and `after` have
-    the figure by number of the repeat. `relative`: also compute the change in percent. `drawn`: each repeat
-    samples uncertain inputs (`--vary`), so the interval of paired changes is a range of samples.
+    """Return the change of a figure, such as the page load time, between two runs. `before` and `after`: the
+    figure in each repeat. `basis`: the method. `relative`: also compute the change in percent. `drawn`: True
+    if repeats sample uncertain inputs (`--vary`). The interval of paired changes then covers 90 % of them.
 
     None if `before` or `after` is empty, if paired runs have no repeat in common, or if a change relative to
     0 is wanted."""

@@ -60,8 +60,8 @@ class CellChange:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the verdict on the change of the page load time, from the interval of the change and the
-        smallest effect."""
+        """Return the verdict on the change of the page load time, such as `slower`. It compares the interval
+        of the change with the smallest change that the experiment counts as an effect."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -119,7 +119,7 @@ def _name(results: Results, result: CellResult) -> str:
 def _change(
     runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
 ) -> CellChange:
-    """Compare matching results of two runs. `factors`: the settings whose values name the row."""
+    """Compare a result of the first run (`old`) with the matching result of the second run (`new`)."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
     drawn = old.varied and new.varied
@@ -162,8 +162,8 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Return the waits that differ between the loads that reports show, and the reason why the new load took
-    longer, which can be empty."""
+    """Compare the critical paths of two example loads, one of each result. Return the waits that differ, and
+    the reason why the new load took longer. The reason can be empty."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

@@ -34,8 +34,8 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest accepted change of page load time or saving between two runs, as given to `fastopen compare
-    --fail-on`."""
+    """The largest accepted increase (if `rising`) or decrease of the page load time or of the saving between
+    two runs, as given to `fastopen compare --fail-on`."""
 
     text: str
     measure: Measure

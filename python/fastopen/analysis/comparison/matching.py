@@ -204,7 +204,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (label, first value, second value) of the pages. The values may be equal."""
+    """Yield (label, first value, second value) of the names and contents of the compared pages."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
