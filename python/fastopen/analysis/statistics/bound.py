@@ -30,7 +30,7 @@ class Bound:
 
     @property
     def percent(self) -> float:
-        """Return the upper bound in percent of the page load time without TFO."""
+        """Return the most that TFO can save, in percent of the page load time without TFO."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:

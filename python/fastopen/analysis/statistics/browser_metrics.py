@@ -1,4 +1,4 @@
-"""Summarise browsers' reports on loads: cached and unmatched requests, paint times, missing screenshots."""
+"""Summarise browsers' reports on page loads: use of the cache, paint times, and missing responses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,9 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on a page's loads under the same conditions. Counts of requests are
-    medians over valid loads of a repeat view, with a filled cache. They are None without such loads."""
+    """Figures that a browser reported on a page's loads under the same conditions. Counts are medians over
+    valid loads of a page that the browser had loaded before, so that it can use its cache. They are None if
+    no such load is valid. `unmatched`: the requests for which no response was recorded."""
 
     requests: float | None
     from_cache: float | None

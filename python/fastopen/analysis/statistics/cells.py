@@ -98,8 +98,7 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds its upper bound by more than the tolerances for clocks and a busy
-        machine."""
+        """Return True if TFO saved clearly more time than it can save by avoiding handshakes (`bound`)."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
@@ -121,14 +120,14 @@ class CellResult:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Return the interval of the improvement, in percent, that tables and verdicts use. This is usually
-        the confidence interval `improvement_ci95`. It is `range90` if each repeat sampled uncertain values
-        (`varied`) and there are at least FULL_MIN pairs of loads."""
+        the confidence interval. If each repeat sampled uncertain values (`varied`), it is the range of the
+        central 90 % of the improvements, if there are enough of them."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """Return the probability, 0 to 1, that `interval` contains the true median improvement. It is 1 if
-        the result is exact, or if `interval` is `range90`."""
+        """Return the probability, 0 to 1, that `interval` contains the true median improvement. It is 1 for
+        exact results, and if `interval` is the range of most improvements, not a confidence interval."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
@@ -244,7 +243,7 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons, sorted by kind. A load counts only once for each kind."""
+    """Return the reasons why the loads are invalid, sorted by kind. A load counts once for each kind."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 

@@ -1,4 +1,4 @@
-"""Find the setting (factor), such as the RTT, or the sampled input that affects the savings by TFO most."""
+"""Find the setting, such as the RTT, or the randomly varied input that affects TFO's saving most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ class FactorLevel:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The setting (factor), such as the RTT, that explains more than half of the variance of the savings."""
+    """The setting (`factor`), such as the RTT, that explains most of the variance of the savings by TFO.
+    `levels`: its values, in the order of the experiment. `together`: the settings that change with it."""
 
     factor: Factor
     together: tuple[Factor, ...]
     """Other factors that vary together with `factor`, such as the RTT and the rates of `4g` and `fibre`."""
     levels: tuple[FactorLevel, ...]
-    """The factor's values, in the order of the experiment."""
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
@@ -100,8 +100,8 @@ class Sensitivity:
 
     @property
     def rest(self) -> float:
-        """Return the fraction of the variance of the savings' ranks that no sampled input explains, 0 to 1.
-        It comes from the order of simultaneous requests and from interactions of inputs."""
+        """Return the fraction of the variance of the saving's ranks, 0 to 1, that no input alone explains. It
+        comes from the order of simultaneous requests and from interactions of inputs."""
         # Inputs are drawn independently, so their fractions add up. An input without any effect explains
         # 1 / (draws - 1) by accident.
         accident = 1 / (self.draws - 1)
@@ -109,8 +109,8 @@ class Sensitivity:
 
     @property
     def most(self) -> str | None:
-        """Return the name of the sampled input that explains most of the variance of the savings' ranks. None
-        if it explains no more than the fraction `rest`, which no input explains."""
+        """Return the name of the randomly varied input on which the saving depends most. None if it explains
+        no more of the variance of the saving's ranks than remains without an explanation."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 

@@ -32,8 +32,9 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on the first packets that the client sends on the connections of one load (ClientHello, early
-    data or request). A figure is None if the load's record does not show it."""
+    """Figures on the starts of the connections of one page load: sizes of the client's first packets
+    (ClientHello, early data or request), numbers of connections by protocol, session and host, and the time
+    to the first byte of the document. A figure is None if the load's record does not show it."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS

@@ -24,17 +24,16 @@ SESSIONS: Final = get_args(SessionStart)
 
 @dataclass(frozen=True)
 class Flight:
-    """The start of a connection with TLS: its kind of session (new, resumed, or with early data), and whether
-    it waits for a TCP handshake."""
+    """The handshakes of a connection with TLS before its first request. `session`: new, resumed, or with
+    early data. `without_tcp`: True if nothing waits for a TCP handshake, because of TFO or QUIC."""
 
     session: str
     """One of SESSIONS; `resumed` if the origin rejects early data."""
     without_tcp: bool
-    """True if nothing waits for a TCP handshake, because of data in the SYN or because of QUIC."""
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """Return the kind of start that connections have with this setup and use of TFO; None without TLS."""
+        """Return the handshakes of connections with this setup and use of TFO (`arm`); None without TLS."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
@@ -43,27 +42,26 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The saving of one result compared with the result of the same page that starts connections in the
-    simplest way: with the simplest TLS session, and without TFO."""
+    """The saving of one result with TLS, compared with a result of the same page (index `over`) without TFO
+    and with the simplest TLS session of the run, usually a full handshake."""
 
     over: int
-    """The index of the cell to compare with: the simplest TLS session, without TFO, with the same HTTP
-    version. HTTP/3 is compared with HTTP/2, if loaded, because both send several requests at once."""
+    """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared
+    with HTTP/2, if loaded, because both send several requests at once."""
     percent: float
     """The saving in percent of the median page load time of the cell `over`."""
     bound: Bound
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds its upper bound by more than the tolerances for clocks and a busy
-        machine."""
+        """Return True if the saving clearly exceeds the time that its handshakes can save (`bound`)."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return the saving of each result with TLS over loads that start connections in the simplest way: with
-    the simplest TLS session, without TFO. The keys are indices of cells. Leave out results without a page
-    load time. Empty if all connections start in the same way."""
+    """Return the saving of each result with TLS compared with loads of the page without TFO and with the
+    simplest TLS session, usually a full handshake. The keys are indices of the results' cells. Leave out
+    results without a page load time. Empty if neither the TLS session nor the transport (QUIC) varies."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -104,8 +102,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the bound of each saving by the index of its result. `compared` maps this index to the cell
-    without TFO, and to the start of the result's own connections."""
+    """Return the most that each result can save, by the index of its cell. `compared` maps this index to the
+    cell that the result is compared with, and to the handshakes of the result's own connections."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())
@@ -125,7 +123,7 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the time span of the handshakes that a start like `flight` avoids; None if it avoids nothing."""
+    """Return the time span of the handshakes that `flight` saves compared with `plain`; None if nothing."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

@@ -40,8 +40,8 @@ class ServerUse:
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """Return the kernel's counts of Fast Open on external servers. None if no load with TFO, and no load with
-    the setting `upstream_tfo`, used an external server."""
+    """Return the kernel's counts of TFO on external servers, such as nginx. None if no load used such a
+    server with TFO: from the client, or from the server to the origins behind it (`upstream_tfo`)."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

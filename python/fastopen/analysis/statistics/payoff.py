@@ -23,8 +23,8 @@ _OF_PATH: Final = tuple(BY_NAME[name] for name in ("path", "path_hosts", "path_s
 
 @dataclass(frozen=True)
 class Payoff:
-    """The time that TFO saves on one page and network if the path lets TFO through, and the time that it
-    costs if a middlebox on the path breaks TFO."""
+    """The time that TFO saves on a page over a path that lets TFO through, and the time that it costs behind
+    a middlebox that breaks TFO (`path`). `arm`: the use of TFO. `otherwise`: other settings, as text."""
 
     page: str
     rtt_ms: float
@@ -49,8 +49,8 @@ class Payoff:
         """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. 0 if TFO saves
         nothing over an open path; None if TFO costs nothing over a broken path.
 
-        `visits`: the number of visits over a broken path for one visit that costs time. It is more than 1
-        for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
+        `visits`: the number of visits over a broken path of which only the first costs time. It is more than
+        1 for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
         if self.saved_ms <= 0:
             return 0.0
         if self.cost_ms <= 0:
@@ -59,8 +59,8 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """Return a rough estimate of `break_even_share`, 0 to 1: RTT / (RTT + timeout). It assumes that TFO
-        saves one RTT over an open path, and costs one timeout of the SYN over a broken path."""
+        """Estimate the fraction of broken paths, 0 to 1, below which TFO saves time: RTT / (RTT + timeout).
+        This assumes that TFO saves one RTT over an open path, and costs one SYN timeout over a broken one."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
@@ -87,9 +87,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group middleboxes behind which TFO costs about the same time, so that one sentence can describe them.
-    Return the names of the middleboxes of each group, and the payoffs of the first one. The costs differ by
-    at most ALIKE_MS. `found`: the payoffs of one page and use of TFO."""
+    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS), so that one sentence can
+    describe them. For each group, return the names of its middleboxes, and the costs behind the first of
+    them. `found`: the costs behind all middleboxes, for one page and use of TFO."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():
@@ -110,7 +110,7 @@ def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
 
 
 def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
-    """Yield the indices of cells in which no load finished, although loads without TFO did."""
+    """Yield the index of each result with TFO of which no load finished, unlike the loads without TFO."""
     usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
     for result in cells:
         if result.cell.comparison in usual and 0 < result.loads == result.unfinished:

@@ -1,4 +1,4 @@
-"""Compute the precision of improvements, and the number of repeats that reach a wanted precision."""
+"""Compute the width of the intervals of TFO's savings, and the number of repeats for a wanted width."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class UntilInterval:
         results are precise enough or have `max_repeats` repeats."""
         asked = run.asked()
         more: dict[Comparison, int] = defaultdict(int)
-        for result in filter(_is_judged, results.cells):
+        for result in filter(_repeats_help, results.cells):
             comparison = result.cell.comparison
             more[comparison] = max(more[comparison], more_pairs(result, self.half_width_percent))
         wanted = {
@@ -45,12 +45,12 @@ class UntilInterval:
 
     def too_wide(self, results: Results) -> int:
         """Return the number of results whose 95 % interval is wider than wanted, or has an unknown width."""
-        widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
+        widths = [half_width_percent(result) for result in results.cells if _repeats_help(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
-def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats can narrow the interval. They cannot if they sample uncertain inputs."""
+def _repeats_help(result: CellResult) -> bool:
+    """Return True if more repeats narrow the saving's interval. The range of sampled inputs stays wide."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

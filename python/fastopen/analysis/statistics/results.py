@@ -30,7 +30,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Explanations for results that are unexpectedly slow."""
+    """Reasons why results are unexpectedly slow. The keys are the index of the slower result, or the indices
+    of the slower and the faster result."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
@@ -66,8 +67,8 @@ class Results:
     """The reasons why cells are slow; empty unless set by `attribution.with_reasons`."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Map each row of a page's table, in order, to its results by use of TFO (arm), such as with and
-        without TFO."""
+        """Return a page's results by network and settings (a row of its table), in order, and then by the
+        use of TFO, such as `off` or `warm`."""
         rows: dict[Comparison, dict[ArmName, CellResult]] = {}
         for result in self.cells:
             if result.cell.page == page:
@@ -119,8 +120,8 @@ class Results:
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the distributions of the pages' savings, one for each combination of network, setup, engine
-        and use of TFO; empty for fewer than PAGES_MIN pages."""
+        """Return the distribution of the savings over all pages for each network, setup (client, servers,
+        TLS), kind of time (real or virtual) and use of TFO. Empty for fewer than PAGES_MIN pages."""
         return distributions(self)
 
 
