@@ -149,7 +149,6 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the growth of TFO's saving with the RTT."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -175,8 +174,6 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences on the effect of varied settings, such as the congestion control. Leave out the RTT and
-    settings whose values are judged separately, such as the HTTP version."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -225,7 +222,6 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on a page's size, and on its handshakes over the shortest and the longest RTT."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"

@@ -115,7 +115,6 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the row's two times in s."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 

@@ -119,7 +119,6 @@ def _name(results: Results, result: CellResult) -> str:
 def _change(
     runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
 ) -> CellChange:
-    """Compare a result of the first run (`old`) with the matching result of the second run (`new`)."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
     drawn = old.varied and new.varied

@@ -65,9 +65,9 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of the page load time that TFO saves, over many pages on one network with one setup
-    (client, servers, TLS). `arm`: the use of TFO. `without`, `effects`: numbers of pages without a saving,
-    and with each effect. `median_interval`: the confidence interval of the median saving."""
+    """The distribution of TFO's savings over many pages on one network with one setup (client, servers, TLS).
+    `arm`: the use of TFO. `without`: the number of pages without a valid pair of loads, with and without TFO.
+    `effects`: the number of pages with each effect of TFO."""
 
     place: str
     comparison: Comparison
@@ -76,13 +76,11 @@ class Distribution:
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
     without: int
-    """The number of pages without a valid pair of loads."""
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
     """The 95 % interval of the median, with the pages as a sample; None if there are too few."""
     effects: Mapping[Effect, int]
-    """The number of pages with each effect."""
     correlations: tuple[Correlation, ...]
     """Correlations with the properties that vary over the pages, in the order of PROPERTIES."""
 
