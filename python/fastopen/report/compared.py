@@ -156,7 +156,7 @@ def _plt_change(cell: CellChange) -> str:
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the changes of page load time that are slower or faster in the second run, largest first."""
+    """Return the certain increases and decreases of page load times between two runs, largest first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on the requests whose waits changed most, and on those on only one critical path."""
+    """Yield clauses on requests whose waits changed most, and on those on one run's critical path only."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -249,8 +249,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the checked change of the page load time or the saving as text, with its interval. If the change
-    is unknown, return the number of invalid loads of the second run (B) as text."""
+    """Return the change that was compared with a limit as text: of the page load time or the saving, with its
+    interval. If the change is unknown, return the number of invalid loads of the second run (B) as text."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

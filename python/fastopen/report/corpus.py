@@ -19,7 +19,7 @@ EXTREMES: Final = 3
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
     """Yield a table of the distribution of savings over many pages, and a table of the correlations of page
-    properties with the saving. `places`: the most networks and setups in the second table; None for all."""
+    properties with the saving. The second table is limited to the first `places` networks and setups."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -70,7 +70,8 @@ def pages_described_singly(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the savings over pages and their correlations, for JSON; None if there are too few pages."""
+    """Return the distribution of the savings over pages and its correlations with properties of the pages,
+    for JSON; None if there are too few pages."""
     if not results.distributions:
         return None
     return [

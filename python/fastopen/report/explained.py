@@ -45,8 +45,9 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of assumptions on the published measurement. It shows how many more published savings
-    agree with only this assumption, and how many fewer agree without it in the best set."""
+    """Return a table of assumptions about how the published figures were measured. It counts the additional
+    savings that agree with ours if only this assumption is made. It also counts the savings that no longer
+    agree if this assumption is removed from the best set of assumptions."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -88,8 +89,8 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of published savings that begin or cease to agree with the measured ones if one
-    assumption on the published measurement is added to the experiment."""
+    """Return a table of published savings that agree with our measurements only with, or only without, one
+    assumption about how they were measured."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),

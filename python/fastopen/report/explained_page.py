@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return an HTML page on the assumptions on a published measurement. All texts are escaped."""
+    """Return an HTML page, with escaped texts, on assumptions about how published figures were measured."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
@@ -41,8 +41,8 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw how many published savings agree with measured ones, with and without each assumption (property)
-    on the published measurement; None if none was tried."""
+    """Draw the number of published savings that agree with ours, with and without each assumption about how
+    the published figures were measured. None if no assumption was tried."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

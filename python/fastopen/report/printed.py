@@ -145,7 +145,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield closing sentences on the whole run. `loaded` has the names of the pages with loads."""
+    """Yield notes on the run: RTTs, columns, clients, missing pages. `loaded`: the names of loaded pages."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
@@ -181,7 +181,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield sentences on the use of TFO by listening sockets of external servers such as nginx."""
+    """Yield notes on TFO in external servers such as nginx. `other_answers`: some content was wrong."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"

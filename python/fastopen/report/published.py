@@ -45,7 +45,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels as texts. `short`: for a terminal of 80 columns."""
+    """Return the remarks on a row of published figures, such as `agrees`. `short`: for narrow terminals."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -106,9 +106,9 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return the sentences below the table of published figures (`published_grid`). They explain its labels,
-    published savings that are too large, and different load times. Empty if `found`, the compared rows, is
-    empty. `short`: True if the table has short labels."""
+    """Return the sentences below the table that compares published figures with ours. They explain its
+    remarks, such as `misprinted`, implausible published savings, and different page load times. `found`: the
+    rows of the table. `short`: True if it has short remarks for narrow terminals."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -144,7 +144,7 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on the largest published savings that exceed our bound or half of the load time."""
+    """Yield sentences on the largest published savings of more than our handshakes or half a load took."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
     for one in worst:

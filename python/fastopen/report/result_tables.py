@@ -135,8 +135,8 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of the savings, and their upper bounds, by faster ways to open connections: TLS session
-    resumption, early data or TFO. It has no rows if no saving is known."""
+    """Return a table of the page load time that TLS session resumption, early data and TFO save, and of the
+    upper bounds of these savings. It has no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -228,7 +228,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return round trips, such as `3.000 (14,151), 4.000`: three with certificates of up to 14,151 bytes."""
+    """Return ranges of sizes as text. `3.000 (14,151), 4.000`: three RTTs up to 14,151 bytes, then four."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -243,13 +243,13 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Return an entry for each arm: a hyphen if the arm has no result, as with TFO over QUIC."""
+    """Return a table entry for each use of TFO in `names`, made by `entry`; a hyphen without a result."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the confidence level of the saving's interval as text, such as `95 %`. If the interval is a
-    range of samples, return their share, such as `90 %`. Empty without an interval."""
+    """Return the confidence level of the saving's interval as text, such as `95 %`. If the interval is the
+    range that contains most savings, return the share in it: `90 %`. Empty without an interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -425,8 +425,8 @@ def invalid_grid(results: Results) -> Grid:
 
 
 def cells_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of all values for programs, with a row for each page, network, setting and use of TFO.
-    It has the values of `flat_cells`, then the kinds of wait on the critical path."""
+    """Return a machine-readable table of all results, with a row for each page, network, setting and use of
+    TFO. It has the values of `flat_cells`, then the times of each kind of wait on the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
         path = analysis.attribution.breakdowns.get(result.cell.index)
@@ -479,7 +479,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Return a saving and its interval. Only certain effects of at least `smallest` are coloured."""
+    """Return a table entry for a saving, coloured if it is statistically certain and at least `smallest`."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""

@@ -10,8 +10,8 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: Point) -> Entry:
-    """Return a table entry for a setting (factor), such as the RTT, with its value at `point`, a combination
-    of settings. If all rows have the same value, the table's subtitle shows the entry's phrase instead."""
+    """Return a table entry with the value of a setting (factor), such as the RTT, at `point`, a combination
+    of settings. If all rows have this value, the table's subtitle shows it instead, such as `RTT 20 ms`."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

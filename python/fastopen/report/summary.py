@@ -89,7 +89,7 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on the median saving. With `named`, also name the page that has this saving."""
+    """Return a sentence on the median of all savings. With `named`, add the page that has this saving."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -132,7 +132,7 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Map labels to key figures. Without `one_question`, savings would mix HTTP versions or settings."""
+    """Map labels to key figures. Include savings only if all results share a verdict (`one_question`)."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

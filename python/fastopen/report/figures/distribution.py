@@ -146,7 +146,7 @@ def _steps(x: alt.X, of: str) -> Any:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (value, share of all values up to this value) for sorted values: each, or POINTS_MAX of them."""
+    """Return points (value, share of values up to it) of sorted values, at most about POINTS_MAX points."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

@@ -119,7 +119,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the time in ms at which strips end: after all load events, because pages may change later."""
+    """Return the end of a strip of screenshots, in ms: after all load events, as pages may change later."""
     return AFTER * max(film.plt_ms for film in films)
 
 

@@ -1,4 +1,4 @@
-"""Draw first flights: page load times by session and HTTP version, and round trips by certificate size."""
+"""Draw page load times by kind of TLS session and HTTP version, and round trips by certificate size."""
 
 from typing import Any, Final
 
@@ -16,8 +16,9 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(analysis: RunAnalysis) -> Figure | None:
-    """Draw page load times by TLS session and HTTP version, a panel for each page and other settings. None if
-    no load over TLS is valid, or if all loads have the same kind of session over the same transport."""
+    """Draw page load times by TLS session (full handshake, resumed or early data) and HTTP version. Each page
+    has a panel for each combination of other settings. None if no load over TLS is valid, or if neither the
+    session nor the transport (TCP or QUIC) varies."""
     results = analysis.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}

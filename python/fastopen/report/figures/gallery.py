@@ -55,7 +55,7 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield the example loads that figures show, without and with TFO, for each page, network and setting. An
+    """Yield loads with about the median saving, without and with TFO, for each page, network and setting. An
     item is (page, name of the network and setting, such as `20 ms`, loads by use of TFO)."""
     for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}

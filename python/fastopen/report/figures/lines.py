@@ -60,7 +60,8 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw a panel with its own time scale, because load times differ most between pages."""
+    """Draw page load times in the panel named `title`. `titles`: all panels. `heading`: of the x axis."""
+    # Each panel has its own time scale, because load times differ most between pages.
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
     numbers = not any(isinstance(value, str) for value in values)

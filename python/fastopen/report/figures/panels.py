@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each row of the pages' tables of results, with its fields in the chart data. `axis`: the setting
-    on the x axis. Fields: `page`, the row's name (`place`), such as `20 ms`, the title of its panel
-    (`panel`), and its value of `axis` (`x`)."""
+    """Yield each row of the pages' tables of results, with the fields that describe it in a chart's data.
+    These are the page, the name of the row (`place`), such as `20 ms`, the title of the panel that shows it,
+    and the value (`x`) of the setting on the x axis. `axis`: this setting."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)

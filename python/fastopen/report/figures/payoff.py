@@ -1,4 +1,4 @@
-"""Plot the mean saving by TFO over all paths against the share of broken paths."""
+"""Plot the mean saving by TFO against the share of paths on which a middlebox breaks TFO."""
 
 from collections.abc import Iterator, Sequence
 from math import inf
@@ -22,8 +22,8 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
-    """Draw the mean saving by TFO over the share of paths that break TFO. None unless TFO costs time behind
-    some middlebox, but still lets loads finish."""
+    """Draw the mean saving by TFO against the share of paths that break TFO, for each middlebox that slows
+    loads with TFO down, but lets them finish. None if the run has no such middlebox."""
     costly = (one for one in payoffs(analysis.results) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

@@ -137,8 +137,8 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return the drawing of `timing_breakdown`, which figures that differ only in their rows share. `names`
-    labels the requests."""
+    """Return a chart, still without data, of the start and the end of each request. Figures with equal
+    parameters share it. `names`: the labels of the requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))
@@ -168,7 +168,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: str = "") -> Figure:
     """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
-    `place`: network and setting if these are median loads without and with TFO. `slug`: see `waterfall`."""
+    `slug`: the end of the figure's file name. `place`: network and setting of median loads, else empty."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
@@ -189,7 +189,7 @@ def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: st
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return the drawing of `loads_waterfall`, which figures that differ only in their rows share."""
+    """Return a chart, still without data, of requests' waits. Figures with equal parameters share it."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()

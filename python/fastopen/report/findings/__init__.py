@@ -37,7 +37,7 @@ class Finding:
 
 @cache
 def finders() -> Sequence[ModuleType]:
-    """Return the modules of this package in the order of their rank."""
+    """Return the modules that find the facts to report, in the order in which reports list the facts."""
     names = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
     found = [import_module(f"{__name__}.{name}") for name in names]
     return sorted(found, key=lambda module: int(module.RANK))

@@ -60,7 +60,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
-    """Yield (other settings, median page load times in ms by certificates, remedies and use of TFO)."""
+    """Yield (other settings, median PLT in ms by certificates, session, compression, window and TFO)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
@@ -76,7 +76,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the cost of `large`; None if the time with either kind and without a remedy is unknown."""
+    """Return the page load times with small and large certificates, and with large ones and each setting
+    that may reduce their cost. None if a page load time without such a setting is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
@@ -87,7 +88,7 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return words for the setting in which `way` differs from `plain`; empty unless exactly one differs."""
+    """Return words for the setting that differs, such as `brotli compression`; empty unless only one does."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],
@@ -101,7 +102,7 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Compare two kinds of certificates. `name`: the other settings; `costs`: an entry for each network."""
+    """Return a sentence on the time that large certificates add, and that settings such as TFO save of it."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

@@ -16,8 +16,8 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the setting, such as the RTT, on which the saving by TFO on `page` depends most: at
-    most one for each group of results with a separate verdict (see `questions_of`)."""
+    """Yield findings on the setting, such as the RTT, on which the saving by TFO on `page` depends most.
+    Results that differ in HTTP version, TLS version, client and the like are examined separately."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
     def find(cells: Sequence[CellResult]) -> Iterator[Finding]:

@@ -41,7 +41,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows that differ only in TFO and `apart`, by settings with separate verdicts (TLS version)."""
+    """Group results that differ only in the use of TFO and in the settings named `apart`. The keys name other
+    settings that get separate sentences, such as the TLS version."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -61,8 +62,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each first flight (TLS session, with or without TFO) that is the fastest of a row.
-    `question` names the settings that the rows share. With `versions`, rows mix HTTP versions."""
+    """Yield a finding for each TLS session, with or without TFO, with which some row loads fastest. A row has
+    results that differ only in this, or also in HTTP version (`versions`). `question`: other settings."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -92,7 +93,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the simplest first flight with the same HTTP version, or with HTTP/2 if `best` is HTTP/3."""
+    """Return the key of the result to compare `best` with: usually a full handshake without TFO."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

@@ -1,4 +1,4 @@
-"""Report the sampled input that affects the saving most."""
+"""Report the randomly varied input (`--vary`) that affects the saving by TFO most."""
 
 from collections import defaultdict
 from collections.abc import Iterator

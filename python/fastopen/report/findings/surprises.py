@@ -1,4 +1,4 @@
-"""Explain figures that would surprise a reader of the table."""
+"""Explain surprising figures in a page's table of results, such as a page that TFO slows down."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal

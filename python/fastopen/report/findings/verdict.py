@@ -108,20 +108,18 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
-    """Return (unfinished loads, all loads)."""
     return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
 
 
 def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) -> float:
-    """Return the fraction of unfinished loads with TFO minus the fraction without TFO."""
     share, usual = (lost / loads if loads else 0.0 for lost, loads in map(_unfinished, (judged, without)))
     return share - usual
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on TFO, which is None over QUIC. It is worse if many more loads fail to finish with
-    TFO than without. Also return True if TFO makes no difference because ClientHellos do not fit into SYNs.
-    `cells`: results with the same HTTP version, TLS version and so on (a group of `questions_of`)."""
+    """Return the verdict on TFO. It is None over QUIC, and worse if many more loads fail to finish with TFO
+    than without. The second value is True if TFO is of no use because ClientHellos do not fit into SYNs.
+    `cells`: results with the same HTTP version, TLS version, client and so on."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -135,7 +133,8 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return sentences on the verdict and on the effect with each kind of cookies. `because` can be empty."""
+    """Return sentences with the verdict, and with TFO's effect on first visits (cold cookies) and on repeat
+    visits (warm cookies). `because`: a clause with the reason for the verdict, or empty."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
@@ -168,7 +167,8 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return `On a repeat visit{to} {subject} saves 4.0 %`. `to`: empty, or such as ` to this page,`."""
+    """Return a clause on the effect of one use of TFO (`arm`) in the results `cells`, such as `On a repeat
+    visit to this page, TFO saves 4.0 %`. `to`: ` to this page,` or empty. `subject`: `TFO` or `it`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
@@ -213,9 +213,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the distinct names of the results in `found`. Return an empty list if there are more than
-        NAMES_IN_WORDS names, or if a result outside `found` has one of the names. `names`: the name of each
-        result in `cells`."""
+        """Return the names of the results to describe; empty if too many, or if one fits another result."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
