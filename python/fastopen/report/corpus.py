@@ -19,7 +19,7 @@ EXTREMES: Final = 3
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
     """Yield a table of the distribution of savings over many pages, and a table of the correlations of page
-    properties with the saving. The second table is limited to the first `places` networks and setups."""
+    properties with the saving. The latter shows at most `places` networks and setups, or all if None."""
     if not results.distributions:
         return
     yield _distribution_grid(results)

@@ -181,7 +181,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield notes on TFO in external servers such as nginx. `other_answers`: some content was wrong."""
+    """Yield notes on TFO in external servers such as nginx. `other_answers`: a response had wrong content."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"

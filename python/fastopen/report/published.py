@@ -144,7 +144,7 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on the largest published savings of more than our handshakes or half a load took."""
+    """Yield sentences on published savings that exceed the time of our handshakes, or half of their load."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
     for one in worst:

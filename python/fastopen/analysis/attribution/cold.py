@@ -41,7 +41,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the waits for TCP handshakes in percent of their requests' durations, sorted, without 0."""
+        """Return the handshake's share in the duration of each request that waited, in percent, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property

@@ -17,8 +17,8 @@ from fastopen.runs import RunStore
 @dataclass(frozen=True)
 class Place:
     """One row of a page's table of results: the page on one network with one setup (client, servers, TLS), in
-    real or virtual time. `name`, `where`, `texts` and `numbers` hold the values of its settings. By the use
-    of TFO, `arms` has the results, and `breakdowns` the mean waits on the critical path."""
+    real or virtual time. `name`, `where`, `texts` and `numbers` hold the values of its settings. `arms` has
+    its results by the use of TFO, and `breakdowns` the mean waits on their critical paths."""
 
     comparison: Comparison
     name: str

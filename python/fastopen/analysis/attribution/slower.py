@@ -134,10 +134,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find HTTP versions and kinds of TLS session with which a page without TFO loads more slowly than with
-    the oldest HTTP version or the simplest session of the run. Yield (faster result, slower result, number of
-    a repeat with a valid load for both). Each load of the slower result takes longer than each load of the
-    faster one, by more than the experiment's smallest effect."""
+    """Find HTTP versions and kinds of TLS session (new, resumed, early data) that make a page without TFO
+    slower than the oldest HTTP version or the simplest session of the run. Yield (faster result, slower
+    result, number of a repeat with a valid load for both). Each load of the slower result takes longer than
+    each load of the faster one, by more than the experiment's smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]

@@ -125,7 +125,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the time without TFO, if in `unit`, is too short for the first response to arrive."""
+    """Return True if the time without TFO, read in `unit`, is too short for the first response to arrive."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

@@ -14,7 +14,7 @@ from fastopen.runs import LoadRow, RunStore
 class BrowserMetrics:
     """Figures that a browser reported on a page's loads under the same conditions. Counts are medians over
     valid loads of a page that the browser had loaded before, so that it can use its cache. They are None if
-    no such load is valid. `unmatched`: the requests for which no response was recorded."""
+    no such load is valid. `unmatched`: requests without recorded response. `missing_screenshots`: errors."""
 
     requests: float | None
     from_cache: float | None

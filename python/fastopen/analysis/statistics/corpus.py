@@ -66,8 +66,8 @@ class Correlation:
 @dataclass(frozen=True)
 class Distribution:
     """The distribution of TFO's savings over many pages on one network with one setup (client, servers, TLS).
-    `arm`: the use of TFO. `without`: the number of pages without a valid pair of loads, with and without TFO.
-    `effects`: the number of pages with each effect of TFO."""
+    `arm`: the use of TFO. `without`: the number of pages without a known saving. `effects`: the number of
+    pages with each effect. `quantiles`, `median_interval`: quantiles and confidence interval of savings."""
 
     place: str
     comparison: Comparison

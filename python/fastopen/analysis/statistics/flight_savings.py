@@ -54,7 +54,7 @@ class FlightSaving:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving clearly exceeds the time that its handshakes can save (`bound`)."""
+        """Return True if the saving clearly exceeds the time of the avoided handshakes (`bound`)."""
         return self.bound.beaten_by(self.percent)
 
 

@@ -62,8 +62,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each TLS session, with or without TFO, with which some row loads fastest. A row has
-    results that differ only in this, or also in HTTP version (`versions`). `question`: other settings."""
+    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest of some row. The
+    results of a row differ only in this, and with `versions` also in HTTP version. `question`: the settings
+    that all rows share, as text."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
