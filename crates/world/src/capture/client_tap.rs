@@ -69,7 +69,7 @@ impl ClientTap {
     }
 }
 
-/// Returns None if the frame contains no UDP datagram.
+/// Returns the addresses and the payload of the UDP datagram in a frame; None if it contains no datagram.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;

@@ -36,7 +36,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens the taps, with room for `frames` frames each.
+    /// Opens a packet capture socket on each interface, with a buffer for `frames` frames.
     pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
         let (client, origins) = topology.taps(frames)?;
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
@@ -97,8 +97,8 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// Returns the maximum memory in bytes for the packets of a page load. Capturing packets needs two taps and
-/// a file of their size; counting QUIC packets needs one tap.
+/// Returns the maximum memory in bytes for a page load's packets. A capture needs the buffers of two sockets,
+/// and as much again for the pcapng file. Counting QUIC packets needs one such buffer.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

@@ -145,7 +145,7 @@ fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Truncates the value to 65,535 bytes, because lengths have 16 bits.
+/// Appends a pcapng option. Truncates its value to 65,535 bytes, because the length has 16 bits.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());

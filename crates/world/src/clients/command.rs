@@ -17,7 +17,7 @@ use crate::sandbox::program::{Home, how_ended};
 /// A client that runs the command line `client.command` of the job.
 #[derive(Default)]
 pub struct CommandLine {
-    /// The folder of an earlier visit, which the next load uses.
+    /// The folder in which the command ran before the measured load, with TLS sessions that it stored.
     visited: Option<Home>,
 }
 
@@ -71,7 +71,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Keeps the folder, in which the command may store TLS sessions, for the next load.
+    /// Runs the command before the measured load. Keeps its folder, in which it may store TLS sessions.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
@@ -82,7 +82,7 @@ impl UserAgent for CommandLine {
         unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
     }
 
-    /// The page load time is the time from the execution of the command's program to its exit.
+    /// Runs the command, then calls `after`. The page load time is from the program's execution to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;

@@ -49,7 +49,7 @@ pub struct Loading<'a> {
     pub tls: Option<Arc<ClientConfig>>,
     /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
-    /// Counts the QUIC packets of an external client; None without such a client or without QUIC.
+    /// Captures and counts QUIC packets if the client is an external program and a host uses QUIC; else None.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,

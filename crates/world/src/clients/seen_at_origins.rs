@@ -165,8 +165,8 @@ impl ConnectionRecords {
         });
     }
 
-    /// A client finishes the handshake when it sends the last message. If this has not arrived, the client
-    /// finished no earlier than when the origin's response to the early data arrived.
+    /// Returns the record of a TLS handshake, with its estimated end at the client: when the client sent the
+    /// last message or, if this has not arrived, got the response. The delays are to and from the origin.
     fn session(&self, handshake: &TlsHandshake, (up_ns, down_ns): (u64, u64)) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;
@@ -183,7 +183,7 @@ impl ConnectionRecords {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Returns true if the request is the first of a known connection.
+    /// Counts a request on its connection. Returns true if it is the first on a connection of this load.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;

@@ -1,4 +1,4 @@
-//! Performs the TLS handshakes of the built-in client (loader), and its earlier visit for session tickets.
+//! Performs the TLS handshakes of the built-in client (loader), and fetches session tickets beforehand.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -222,7 +222,7 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// Uses a shell to move the pipes to the descriptors 3 and 4, as `--remote-debugging-pipe` expects.
+/// Returns the command that starts the browser. A shell moves the `DevTools` pipes to descriptors 3 and 4.
 fn command(program: &Path, home: &Home, loading: &Loading) -> std::io::Result<Command> {
     // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
     // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.

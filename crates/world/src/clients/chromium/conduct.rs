@@ -28,7 +28,8 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Accepts dialogs, and fails if the page breaks a limit.
+    /// Handles an event of the browser: accepts a dialog. Fails if the page made too many requests, navigated
+    /// away, opened a window or closed its tab.
     pub(super) fn handle(
         &mut self,
         event: &Event,

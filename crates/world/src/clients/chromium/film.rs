@@ -30,7 +30,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Acknowledges a picture, so that the browser sends the next one. Keeps it if it fits into the budget.
+    /// Acknowledges a screenshot, so that the browser sends more. Stores it if the total size permits.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,

@@ -39,7 +39,7 @@ pub(super) struct RequestHeads<'a> {
     /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Size in bytes of the largest client hints so far. The network stack adds them again after a redirect.
+    /// Maximum size in bytes of a request's client hint fields so far. Redirected requests do not show them.
     client_hints: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Returns the size in bytes of the request line and of the fields that a paused request does not show.
+    /// Returns the bytes of the request line and of the header fields that the browser adds after the pause.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.job.page.resources[number];
         let url = text(&paused["request"]["url"]);
@@ -238,8 +238,8 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// Returns a cookie of `len` bytes. Its parts have lengths of powers of two, so that two requests have most
-/// parts in common.
+/// Returns a cookie of `len` bytes. The lengths of its parts are powers of two, so that cookies of similar
+/// length have most parts in common, and header compression (HPACK) can reuse them.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

@@ -44,15 +44,15 @@ pub struct Chromium {
     visited: Option<Visited>,
 }
 
-/// An earlier visit. Its context has the cache and session tickets.
+/// A page load before the measured one. Its browser context keeps the cache and the session tickets.
 struct Visited {
     browser: Browser,
     context: Context,
     error: Option<PipeError>,
 }
 
-/// A repeat view needs the cache, and pages with recorded bodies rely on it. Other loads must not have one,
-/// because synthetic pages must repeat requests that were recorded twice.
+/// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
+/// Otherwise a synthetic page would not repeat requests that were recorded twice.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }
@@ -76,7 +76,7 @@ fn script(loading: &Loading) -> Option<String> {
 }
 
 impl Chromium {
-    /// Uses the browser of the last load if it still works.
+    /// Opens a tab in a new context of the last load's browser or, if that does not work, of a new browser.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
@@ -95,7 +95,7 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Leaves the connections open, and the cache and session tickets for the next load.
+    /// Loads the page before the measured load. The browser keeps connections, cache and session tickets.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.job.start_phase_us);
@@ -292,7 +292,7 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Adds a synthetic page's processing time before the load event, because its scripts do not spend it.
+    /// Returns the page load time. Adds processing before the load event, which synthetic pages do not do.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.job.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale)

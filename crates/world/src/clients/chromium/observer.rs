@@ -43,7 +43,7 @@ pub(super) struct LoadObserver<'a> {
     resources: Resources,
     /// For each resource, true if its request is still to come; None with recorded bodies.
     expected: Option<Vec<bool>>,
-    /// By `requestId`.
+    /// The requests that have not ended, by the browser's request ID.
     in_flight: BTreeMap<String, ObservedRequest>,
     done: Vec<ObservedRequest>,
     frame: Option<String>,
@@ -91,7 +91,7 @@ impl<'a> LoadObserver<'a> {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
 
-    /// Returns the longest processing time before a request that is still expected, in nanoseconds.
+    /// Returns the longest timer in nanoseconds after which a synthetic page may still send a request.
     pub(super) fn longest_timer_ns(&self) -> u64 {
         let expected = self.expected.iter().flatten().zip(&self.loading.job.page.resources);
         let timers = expected
@@ -113,7 +113,7 @@ impl<'a> LoadObserver<'a> {
         format!("{what} within the time limit{waits}")
     }
 
-    /// Fails if the event reports that the page crashed.
+    /// Updates the observed requests from a browser event. Fails if the event reports that the page crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
@@ -185,8 +185,8 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Replaces times in the origins' records by the browser's times (since `start_ns`), and adds records of
-    /// requests that did not reach the origins.
+    /// Merges the browser's observations into `loaded`, which has the origins' view. Replaces times by the
+    /// browser's, counted from `start_ns`, and adds requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -264,8 +264,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of a matching record without the browser's times. Prefers requests that arrived after
-/// `sent_ns`, because the browser may have repeated the request.
+/// Returns the index of a request for which `is_its` is true and which has no times of the browser yet. The
+/// browser may have repeated the request, so a request that arrived after `sent_ns` is preferred.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -301,7 +301,7 @@ impl ObservedRequest {
     }
 }
 
-/// In virtual time, the browser ignores its preload list as too old ([`crate::engine::begin_job`]).
+/// Error of a request that the browser changed to https. In virtual time, the HSTS list is too old for this.
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 

@@ -70,7 +70,7 @@ impl Pipe {
         }
     }
 
-    /// Returns the ID of the call without waiting for its result.
+    /// Calls a method of the tab `session`, or of the browser if it is None. Returns the call's ID at once.
     pub(super) fn send(
         &mut self,
         session: Option<&str>,
@@ -91,7 +91,7 @@ impl Pipe {
         Ok(self.calls)
     }
 
-    /// Fails with [`PipeError::TimedOut`] if there is no event until `until_ns`.
+    /// Waits for the browser's next event. Fails with [`PipeError::TimedOut`] if there is none by `until_ns`.
     pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, PipeError> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -51,7 +51,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// `outcome` is `Ok(None)` if the lookup timed out.
+    /// Returns the record of a lookup that ends now. `outcome` is `Ok(None)` if the lookup timed out.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -138,7 +138,7 @@ impl Drop for Exchange {
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Returns when the channel of questions is closed or the connection has failed.
+    /// Looks up all names in `questions`, until this channel is closed or the connection has failed.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -197,7 +197,7 @@ impl Stream {
         }
     }
 
-    /// Performs the TLS handshake, unless the first query is sent as early data.
+    /// Connects to the resolver. With TLS, also waits for the handshake, unless early data carries a query.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -235,7 +235,7 @@ enum Queries {
 }
 
 impl Queries {
-    /// Starts a task that reads the answers, and sends them to `answers`.
+    /// Starts a task that reads DNS responses from `stream` and sends them to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -267,7 +267,8 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// Exchanges frames. Starts with the first request, so that one packet has it and the connection preface.
+    /// Sends and receives HTTP/2 frames; None once it runs. The first request starts it, so that one packet
+    /// contains the connection preface and this request.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }
@@ -293,7 +294,8 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Every query has the message ID 0, so that caches recognise equal queries (RFC 8484 section 4.1).
+    /// Sends a query for the address of `host`. `number` identifies the answer. The ID in the DNS message is
+    /// always 0, so that caches recognise equal queries (RFC 8484 section 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;

@@ -68,7 +68,7 @@ impl UserAgent for Loader {
     }
 }
 
-/// Calls `after` before it closes all connections with a reset.
+/// Loads the page. Calls `after` at the end, before it closes all connections with a reset.
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = Runtime::new()?;
     let sockets = Arc::new(SocketTable::default());
@@ -158,7 +158,7 @@ struct Waiting {
 
 struct PageLoad {
     scheduler: Scheduler,
-    /// Indexed by the scheduler's numbers of origins.
+    /// Address, encryption and HTTP version of each of the page's origins, in the scheduler's order.
     origins: Vec<Endpoint>,
     requests: Vec<Request<SizedBody>>,
     fastopen: bool,
@@ -168,7 +168,7 @@ struct PageLoad {
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
-    /// Opened for the first question.
+    /// The connection to the resolver; None before the first lookup, and for lookups over UDP.
     stream: Option<ResolverStream>,
     /// By host name.
     addresses: BTreeMap<String, LookupState>,
@@ -188,7 +188,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Returns the senders of connections that are still open. Dropping a sender closes its connection.
+    /// Loads the page. Also returns the senders of open connections: dropping one closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -280,15 +280,15 @@ impl PageLoad {
         };
     }
 
-    /// Lets all tasks run between a request and the opening of a connection. Otherwise the SYN would overtake
-    /// the request, because a task needs a few polls to send its request.
+    /// Performs the scheduler's next actions: opens connections, queues requests and closes connections.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
             match action {
                 Action::Open { connection, origin, fallback } => {
                     if std::mem::take(&mut sending) {
-                        // This task continues after all other ready tasks have run.
+                        // Other tasks run first and send their requests. This takes them a few polls, so the
+                        // new connection's SYN would otherwise leave before the requests.
                         tokio::task::yield_now().await;
                     }
                     self.open(connection, origin.0, fallback);

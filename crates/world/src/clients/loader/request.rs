@@ -12,7 +12,7 @@ use hyper::{Request, Version};
 use crate::clients::Loading;
 
 impl Loading<'_> {
-    /// Pads the header to the size that the page specifies, before compression by HTTP/2 and HTTP/3.
+    /// Builds the request for resource `number`. Pads its header, before compression, to the specified size.
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.job.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));

@@ -94,7 +94,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Also returns a task that ends with the connection.
+    /// Starts HTTP/3 on a QUIC connection. Also returns a task that ends with the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,

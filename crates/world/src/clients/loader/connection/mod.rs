@@ -45,7 +45,7 @@ pub(super) struct QueuedRequest {
 pub(super) enum Report {
     LookedUp(Lookup),
     ResolverConnected(Opened),
-    /// The record's time is on the monotonic clock.
+    /// The TLS handshake with the DNS resolver is complete. The record's time is on the monotonic clock.
     ResolverSecured(TlsRecord),
     ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
@@ -54,7 +54,7 @@ pub(super) enum Report {
     Connected(ConnectionId, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
-    /// The record's time is on the monotonic clock.
+    /// A connection's TLS handshake is complete. The record's time is on the monotonic clock.
     Secured(ConnectionId, TlsRecord),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
@@ -62,7 +62,7 @@ pub(super) enum Report {
         resource: usize,
         bytes: u64,
     },
-    /// The response's times are on the monotonic clock.
+    /// A request has ended, with a response or an error. The response's times are on the monotonic clock.
     End {
         connection: ConnectionId,
         response: RequestRecord,
@@ -95,7 +95,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if the TLS session allows early data. [`Report::Ready`] was then sent already.
+    /// The first request, if early data let the connection report [`Report::Ready`] before the handshake.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Returns when `requests` is closed or the connection has failed.
+    /// Opens the connection and sends `requests` on it, until `requests` is closed or the connection fails.
     pub(super) async fn run(self, requests: UnboundedReceiver<QueuedRequest>) {
         let connection = Arc::new(self);
         if let Err(error) = connection.clone().try_run(requests).await {
@@ -167,7 +167,7 @@ impl Connection {
         let _ = self.reports.send(report);
     }
 
-    /// Returns None if the loader has dropped the sender or the server has closed the connection.
+    /// Waits for the next request to send; returns None when the loader or the server closes the connection.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -244,7 +244,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete.
+    /// Reports progress within an HTTP/2 DATA frame. `so_far` returns the number of body bytes received.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
@@ -270,7 +270,7 @@ impl Exchange {
         });
     }
 
-    /// `measure` sets the response's times and the bytes of its header.
+    /// Reports the end of the request. `measure` sets the times and the header size in the response's record.
     pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
