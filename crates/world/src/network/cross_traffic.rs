@@ -15,11 +15,11 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::measure::named;
 use crate::network::topology::Topology;
 
-/// Time for which the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that a load's
-/// timers below 131 s have the same phase as without cross traffic (see `engine`).
+/// Time for which the flows run before the page load begins. It is 1024 ticks at HZ 250, a multiple of the
+/// steps to which the kernel rounds timers below 131 s, so that the page load's timers are rounded as usual.
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
-/// Number of the client address and of the origin address that the flows use. No load or page uses it.
+/// Host number reserved for cross traffic, in both the client's and the origins' range of addresses.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -5,12 +5,12 @@
 //!            queue of the uplink  ──►   ◄── queue of the downlink
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
-//! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that the wire is
-//! never idle). The second router emulates the wire (`netem`: one packet after another at the exact rate,
-//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets
-//! together, and after a pause `tbf` sends a short packet at once. An AQM is the child of `tbf`, which takes
-//! a packet out of the AQM as soon as the previous packet is sent (`peek`). So a packet leaves the AQM up to
-//! two packets earlier than it would with a real wire.
+//! In each direction, the first router has the queue (`tbf`). It sends one packet early, so that the wire is
+//! never idle. The second router emulates the wire (`netem`): it sends packets at the exact rate, and then
+//! delays them. One queueing discipline cannot do both. `netem` has only one limit, for queued and delayed
+//! packets together. `tbf` does not delay a short packet after a pause. Active queue management (AQM) is
+//! inside `tbf`, which takes the next packet out of it early. So a packet leaves the AQM up to two packets
+//! earlier than with a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -20,8 +20,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Time by which a packet may leave the queue ahead of the rate, in addition to one packet's time. It exceeds
-/// the clock's resolution, so that the queue is never late.
+/// Time in nanoseconds by which the queue may send early, in addition to the time that one packet takes on
+/// the wire. It exceeds the clock's resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends, and its queueing disciplines.
@@ -54,7 +54,7 @@ impl Egress {
 
 /// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The first router's interface towards the second router, without disciplines if the link has no queue.
+    /// Interface from the first router to the second. Its queueing disciplines limit or manage the queue.
     pub queue: Egress,
     /// The second router's interface towards the receiving end.
     pub wire: Egress,
@@ -73,7 +73,7 @@ impl RoutedPath {
     }
 }
 
-/// A link that the kernel emulates with two routers.
+/// Two routers with which the kernel emulates the link: their queueing disciplines in each direction.
 pub struct Routers {
     pub down: RoutedPath,
     pub up: RoutedPath,
@@ -93,7 +93,7 @@ impl Routers {
     }
 }
 
-/// Returns the queueing disciplines for the queue (empty without a queue) and for the wire.
+/// Returns the queueing disciplines of the first router (the queue) and the second (rate and delay).
 fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
     let byte_per_s = match config.rate {
         Rate::BitPerS(rate) => Some(rate / 8),
@@ -124,7 +124,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Converts the kernel's statistics, which lack the maximum length of the queue.
+/// Converts the statistics of the queue, whose disciplines are `in_queue`, and of the wire to a record.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

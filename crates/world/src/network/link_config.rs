@@ -21,7 +21,7 @@ pub struct LinkConfig {
     pub origins_delay: Nanos,
     /// Additional one-way delay of the resolver.
     pub resolver_delay: Nanos,
-    /// The middlebox behind the link.
+    /// The behaviour of a middlebox between the link and the origins, and the origins that it affects.
     pub path: PathRule,
 }
 

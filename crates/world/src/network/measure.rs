@@ -23,8 +23,9 @@ const PORT: u16 = 9;
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration of a train of packets, unless the queue or `TRAIN_PACKETS` (minimum, maximum) limits the train.
+/// Duration in nanoseconds of a train of probe packets, if its number of packets is within the limits.
 const TRAIN_NS: u64 = 60_000_000;
+/// Minimum and maximum number of packets in a train of probe packets.
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
 /// Measures the round-trip time and the rates of the link, which must be configured as `link`.
@@ -76,15 +77,17 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns an interval between handshakes at which no packet queues behind another handshake's packet: a
-/// round trip ends before the next handshake starts, or half-way between two starts.
+/// Returns an interval between the starts of probe handshakes at which their packets never queue behind each
+/// other. `on_the_link_ns` is the total time for which a handshake's packets occupy the link.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
+    // A round trip ends before the next handshake starts, or half-way between two starts.
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
     if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
 }
 
-/// Returns the round-trip times that the kernel measured in handshakes without a lost SYN, in microseconds.
+/// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured,
+/// except after a lost SYN. The timeout depends on `expected_ns`, the expected RTT.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).

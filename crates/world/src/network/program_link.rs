@@ -147,13 +147,13 @@ impl ForwardedDirection {
         }
     }
 
-    /// Adds a frame that leaves its host at `at`. The delay from the host to the link is `extra_delay`.
+    /// Queues a frame that its host sends at `at`, so that it enters the link after `extra_delay`.
     fn enqueue_at_host(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
         self.latest = self.latest.max(at);
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Adds a frame that reaches the link at `at`. Its delay behind the link is `extra_delay`.
+    /// Lets a frame enter the link at `at`, with `extra_delay` after the link. `pool` takes a dropped frame.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {

@@ -62,7 +62,7 @@ pub enum FastOpenUse {
 /// The second hop, from an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upstream {
-    /// True if the server may use Fast Open for its connections to the origins, in all loads.
+    /// True if the server may use Fast Open to the origins, regardless of whether the client uses it.
     pub fastopen: bool,
     pub rtt_us: u64,
 }
@@ -89,8 +89,9 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. The origins generate cookies with `fastopen_key`. If there is a `core`, the
-    /// kernel processes the packets that the origins receive on this core.
+    /// Creates the namespaces and interfaces. `tcp` has TCP's settings at both ends, and `upstream` describes
+    /// the hop behind an external server. The origins generate Fast Open cookies with `fastopen_key`. If there
+    /// is a `core`, the kernel processes the packets that the origins receive on this processor core.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -192,7 +193,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Makes the calling thread's namespace an end of the link. It accepts packets to all addresses of `own`.
+    /// Sets up the calling thread's namespace as an end of the link, with all addresses of the prefix `own`.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -256,7 +257,7 @@ impl Topology {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
-    /// Returns the routers, as a link without delay or rate limit; None if the topology has packet sockets.
+    /// Returns the link's routers, without delay or rate limit; None if this program forwards the packets.
     pub fn routers(&self) -> Result<Option<Routers>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
         let egress = |router: &NetNs, interface| Ok(Egress::new(router.run(RouteSocket::open)?, interface));
@@ -309,7 +310,7 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes the client drop packets to this part of its network without sending resets.
+    /// Makes the client drop packets that it receives for the addresses in `part`, without sending resets.
     pub fn silence(&self, part: Prefix) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, true)
     }

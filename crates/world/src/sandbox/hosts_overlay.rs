@@ -22,9 +22,9 @@ impl HostsOverlay {
     /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files, then looks up each name in the hosts file as a check. `resolver` is the address of
-    /// the resolver for programs to query, and true to query it over TCP. Without a resolver, the hosts file
-    /// contains all names. With an `authority`, programs trust only this one.
+    /// Mounts a hosts file and other settings over the machine's files, and looks up the file's names as a
+    /// check. `resolver` is the address of the DNS server, and true to query it over TCP. Without a resolver,
+    /// the hosts file contains all names. Programs trust only certificates of `authority`, if there is one.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,
@@ -76,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` and further names for the same addresses. With synthetic bodies these are the aliases, see
-/// [`uses_aliases`]. With recorded bodies they are names that differ from a host only in the first digit.
+/// Returns `hosts` and further names for their addresses. With synthetic bodies, these are aliases (see
+/// [`uses_aliases`]). With recorded bodies, these are names with another first digit, which scripts may use.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -93,8 +93,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
     named
 }
 
-/// Returns the names for the certificate of `host`: its own name, its alias if [`uses_aliases`], and, if
-/// bodies are recorded, the names with another first digit that are not hosts of the page.
+/// Returns the names in the certificate of `host`: its own, its alias (see [`uses_aliases`]) and, with
+/// recorded bodies, names with another first digit, which scripts may use, unless the page has such a host.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {

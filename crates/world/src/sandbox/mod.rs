@@ -39,8 +39,8 @@ pub fn view(jobs: &[Job]) -> View {
     }
 }
 
-/// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code.
-/// `inside` gets an error if `view` cannot be set up.
+/// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code. The
+/// child sees only the files of `view`. `inside` gets an error if this restriction fails.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

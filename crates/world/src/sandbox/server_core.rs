@@ -59,8 +59,8 @@ impl ServerCore {
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the record of the core's use between two results of [`Self::used`], `elapsed_ns` apart. The
-    /// record also shows if [`Self::steer`] works in the server's namespace `origins`.
+    /// Returns the record of the core's use during `elapsed_ns`, from the results of [`Self::used`] `before`
+    /// and `after`. Also records if the kernel processes packets received in `origins` on this core.
     pub fn record(
         &self,
         origins: &NetNs,

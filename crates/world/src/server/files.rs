@@ -61,7 +61,7 @@ fn path_of(resource: &Resource) -> Option<PathBuf> {
     parts.iter().all(fits).then(|| parts.iter().collect())
 }
 
-/// Returns None if the decoded path is not UTF-8 or contains a NUL.
+/// Decodes the percent-encoded bytes of a path; None if the result is not UTF-8 or contains a NUL.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

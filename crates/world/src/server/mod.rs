@@ -1,6 +1,6 @@
-//! Runs an external server between client and origins: a command that listens in the origins' namespace, on
-//! [`PORT`] of the hosts that it serves. The origins behind the server listen on [`UPSTREAM_PORT`] of the
-//! same addresses. On this port, clients also reach the origins of the hosts that the server does not serve.
+//! Runs an external server: a command that serves some hosts of the page on [`PORT`] of their addresses. The
+//! built-in origins listen on [`UPSTREAM_PORT`] of the same addresses. The server may forward requests to
+//! them, and clients reach them directly for the other hosts.
 
 mod files;
 mod sockets;
@@ -187,7 +187,7 @@ struct Problem {
     timeout: Duration,
 }
 
-/// Starts the command from a new thread, because the restrictions also apply to the thread that starts it.
+/// Starts a server that may write only to `folder`. With `fastopen`, intercepts the server's connections.
 fn spawn(
     command: Command,
     namespace: NetNs,
@@ -211,6 +211,7 @@ fn spawn(
         let mut command = command;
         Ok((command.spawn().blame(Fault::Machine, "origins.server: starting it")?, None))
     };
+    // A new thread, because the restrictions also apply to the thread that starts the server.
     let thread = thread::Builder::new().name("server".into()).spawn(start);
     let thread = thread.blame(Fault::Machine, "starting a thread")?;
     thread.join().expect("starting a server does not panic")

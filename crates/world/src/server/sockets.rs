@@ -169,7 +169,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns None for sockets other than the server's connections, or if `TCP_INFO` is unknown.
+/// Returns the addresses and `TCP_INFO` of a connection to the server; None for any other or unknown socket.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {
