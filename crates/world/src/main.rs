@@ -147,7 +147,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Returns the failure's exit code, or that of an internal error if writing fails.
+/// Writes the failure's record. Returns the failure's exit code, or an internal error's if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

@@ -27,13 +27,13 @@ use crate::failure::{Blame, Failure};
 use crate::sandbox;
 use crate::sandbox::program::end_of;
 
-/// The scripts to run, as written by the Python program.
+/// The packetdrill scripts to run. The Python program writes this plan as JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The folder that holds the program and the scripts.
     pub folder: PathBuf,
-    /// Path of packetdrill, relative to the folder.
+    /// Path of the packetdrill program, relative to `folder`.
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
@@ -191,7 +191,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
 }
 
 impl SocketRecord {
-    /// Returns None for a listener.
+    /// Returns the record of a socket that the kernel reported; None for a listening socket.
     fn of(report: &SocketReport) -> Option<Self> {
         let Outcome::Known(info) = &report.outcome else {
             return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
@@ -205,7 +205,7 @@ impl SocketRecord {
     }
 }
 
-/// Begins a shortened output at the start of a line.
+/// Returns the last `OUTPUT_BYTES` bytes of the output. If this cuts a line, omits the rest of the line.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

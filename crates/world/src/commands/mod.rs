@@ -1,4 +1,4 @@
-//! Implements the modes of the program that do not run jobs.
+//! Implements `--check`, `--conform` and `--shell`, the program's modes that measure no page loads.
 
 pub mod check;
 pub mod conform;

@@ -54,8 +54,8 @@ pub struct Load {
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Generates the load, and returns its outcome. Calls `halfway` once, after half of the duration. An error of
-/// `halfway` ends the load.
+/// Performs the transactions of `load`, from the addresses of `sources`, and returns the outcome. Calls
+/// `halfway` once, after half of the duration, and ends with its error if it fails.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -115,7 +115,7 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that are due at a set time. In a closed loop, this is each client's first one.
+    /// Number of scheduled transactions so far. In a closed loop, only each client's first one is scheduled.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
@@ -126,7 +126,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Returns None if no transaction is left that begins at a set time.
+    /// Returns the time of the next scheduled transaction; None if no more are scheduled.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {

@@ -38,7 +38,7 @@ pub(super) enum Progress {
 }
 
 impl<'a> Transaction<'a> {
-    /// `epoll` reports the events of the transaction's socket with `token`.
+    /// Starts to connect. The latency counts from `due_ns`. `epoll` reports the socket's events with `token`.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -113,7 +113,7 @@ impl<'a> Transaction<'a> {
 
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Accepts EAGAIN, and EINPROGRESS, which the first write returns if the client has no Fast Open cookie.
+/// Returns true if the socket is not ready: EAGAIN or, at the first write without a cookie, EINPROGRESS.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }

@@ -35,7 +35,7 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Extension of the name of an empty file that the host creates when the reader of the stream has closed it.
+/// Extension of an empty file. The host creates it when nothing reads one of the output streams any more.
 pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
@@ -75,8 +75,8 @@ impl Session {
         }
     }
 
-    /// Writes the session, and standard input unless it is a terminal, to files in `folder`, which the kernel
-    /// shares with the host. Creates empty files for the outputs.
+    /// Writes this value, and standard input unless it is a terminal, to `folder`, where the virtual engine's
+    /// kernel reads them. Creates empty files there for the command's output.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
         for name in [OUTPUT, ERRORS] {
@@ -94,7 +94,7 @@ impl Session {
     }
 }
 
-/// Runs the session that is stored in the host's `folder`, then powers off the kernel.
+/// Runs the command that the host's `folder` describes, then powers off the virtual engine's kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
     // Signals are blocked before threads start. Otherwise SIGCHLD could go to a thread, not the supervisor.
@@ -196,7 +196,7 @@ fn limit_time() -> io::Result<Arc<AtomicBool>> {
     Ok(timed_out)
 }
 
-/// Replaces standard input with a file, and the outputs with pipes that the returned threads copy to files.
+/// Redirects the standard streams to files in the folder `channel`. The returned threads copy the output.
 fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let pump = |from: OwnedFd, name: &'static str| {
         let to = channel.join(name);
@@ -216,7 +216,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Returns early if the reader on the host has closed the stream. The command then gets SIGPIPE.
+/// Copies output to the host. Stops if nothing reads it there any more, so that the command gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

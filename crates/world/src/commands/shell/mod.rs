@@ -39,14 +39,14 @@ struct Plan {
     servers: Vec<ServeCommand>,
     /// Open descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
-    /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
+    /// Existing folder on the host for the command's files. In virtual time, the command writes to a copy.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
 }
 
-/// Runs the command of `arguments` (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`). Returns the command's
-/// exit code, or 128 + the signal that ended it. If it cannot be run, returns the failure's exit code.
+/// Runs a command in an emulated network. `USAGE` explains the arguments. Returns the command's exit code, or
+/// 128 + the signal that ended it. If the command cannot be run, returns the failure's exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let Some((plan, report, kernel, command)) = parse(&arguments) else {
@@ -175,7 +175,7 @@ fn view(job: &Job, command: &[OsString]) -> View {
     view
 }
 
-/// Returns the failure's exit code.
+/// Writes the failure to the report, and returns its exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();
