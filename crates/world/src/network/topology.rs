@@ -89,9 +89,9 @@ enum Between {
 }
 
 impl Topology {
-    /// Creates the namespaces and interfaces. `tcp` has TCP's settings at both ends, and `upstream` describes
-    /// the hop behind an external server. The origins generate Fast Open cookies with `fastopen_key`. If there
-    /// is a `core`, the kernel processes the packets that the origins receive on this processor core.
+    /// Creates the namespaces and interfaces, with the TCP settings `tcp`, and the hop `upstream` behind an
+    /// external server. The origins generate Fast Open cookies with `fastopen_key`. If there is a `core`, the
+    /// kernel processes the packets that the origins receive on this processor core.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,

@@ -22,12 +22,12 @@ pub const SCRIPTS: &str = "scripts";
 /// Prefix of the names of files with recorded response bodies. The file's number follows.
 pub const BODIES: &str = "bodies-";
 
-/// Returns the path, in the kernel, of the file with this number of recorded response bodies.
+/// Returns the path of the file `number` of recorded response bodies, as seen inside User-Mode Linux.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
 
-/// Returns the path, in the kernel, of the folder through which it exchanges files with the host.
+/// Returns the path of the folder for files exchanged with the host, as seen inside User-Mode Linux.
 pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
@@ -43,7 +43,7 @@ pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     init::power_off()
 }
 
-/// Runs the packetdrill scripts of the plan, which is in the file for jobs, and powers off the kernel.
+/// Runs the packetdrill scripts that the host put into `folder`, then powers off the User-Mode Linux kernel.
 pub fn run_scripts(folder: &str) -> ! {
     let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
         let (plan, records) = prepare(folder)?;

@@ -30,22 +30,22 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Space for the kernel's files, in addition to its memory, in bytes.
+/// Space in bytes on the temporary file system for files other than the kernel's memory, also a file.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Kernel argument with which `clock_gettime` does not advance virtual time (patch 0003).
+/// Argument of User-Mode Linux (added by patch 0003) so that reading the clock takes no virtual time.
 const FREE_CLOCK: &str = "free-clock";
-/// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
+/// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Environment variable for the maximum real time between records or output of a kernel, in seconds.
+/// Environment variable for the maximum real time in seconds for which User-Mode Linux may write nothing.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Maximum real time for which a packetdrill script may write nothing, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
 const COMMAND_SILENCE_S: u64 = 600;
-/// Memory of a command, its servers, and the files that they write, in bytes.
+/// Memory limit in bytes for a command of `fastopen shell`, its servers, and the files that they write.
 pub const COMMAND_BYTES: u64 = 1 << 30;
-/// Minimum rate at which a kernel must make connections for transactions, per second of real time.
+/// Minimum number of connections per second of real time that the timeout for transactions assumes.
 const CONNECTIONS_A_SECOND: u64 = 200;
-/// Maximum real time for which a program in the kernel may compute without a system call.
+/// CPU time that programs in User-Mode Linux may use without a system call before the task fails.
 const SPINNING: Duration = Duration::from_secs(10);
 
 /// A User-Mode Linux kernel that can be started.
@@ -55,12 +55,12 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// The work for which a kernel is started.
+/// The work of one User-Mode Linux kernel: to run jobs, packetdrill scripts, or a command.
 pub struct Task<'a> {
     /// The option with which this program runs as PID 1 of the kernel.
     mode: &'static str,
     jobs: &'a [Job],
-    /// The id of each job or the name of each script, in their order; a single None for a command.
+    /// The id of each job or the name of each packetdrill script; one None for a command (`fastopen shell`).
     parts: Vec<Option<&'a str>>,
     view: View,
     /// True if the task runs external programs: clients, servers, commands or scripts.
@@ -70,12 +70,12 @@ pub struct Task<'a> {
     /// Maximum real time without a record or output, in seconds.
     silence_s: u64,
     scripts: Option<&'a Path>,
-    /// The session of a command, and the file for the captured packets.
+    /// For `fastopen shell`: the command with its environment, and the file for captured packets.
     command: Option<(&'a Session, Option<&'a File>)>,
 }
 
 impl<'a> Task<'a> {
-    /// Returns the task of running these jobs. The last record of each is `end` or `error`.
+    /// Returns the task to run these jobs. Each job writes JSON records, the last of type `end` or `error`.
     pub fn jobs(jobs: &'a [Job]) -> Self {
         let client_s = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
         let loads = jobs.iter().flat_map(|job| &job.loads);
@@ -93,7 +93,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the task of running packetdrill's scripts. Each has one record.
+    /// Returns the task to run the packetdrill scripts of `plan`. Each script's result is one JSON record.
     pub fn scripts(plan: &'a Plan) -> Self {
         Self {
             mode: "--init-conform",
@@ -123,12 +123,11 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
-/// code. If the kernel does not start, hangs, or ends too early, passes this failure to `report` and returns
-/// the exit code that `report` returns.
+/// Starts the User-Mode Linux `kernel`, which runs `task` as described by the JSON `text`. Copies its results
+/// to `records`, and returns the exit code. If the kernel does not start, hangs, or ends too early, returns
+/// the exit code that `report` returns for this failure.
 ///
-/// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
-/// everything that this process sees (`hostfs`).
+/// The kernel can access all files that this process sees (`hostfs`), so it runs with a limited [`View`].
 pub fn run(
     kernel: &Kernel,
     text: &[u8],
@@ -169,8 +168,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock. `entered` is the result of entering namespaces. A task
-/// with external programs needs at least one of these restrictions.
+/// Restricts this process to the files of `view` with Landlock. A task with external programs fails if neither
+/// this restriction nor entering new namespaces (`entered`) was possible.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }
@@ -249,19 +248,19 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
     })
 }
 
-/// Detects a program in the kernel that computes without end. While it computes, virtual time stands still,
-/// and no other process in the kernel can run and end the program.
+/// Detects a program inside User-Mode Linux that computes without end. While it computes, virtual time stands
+/// still, and no other process there can run and end the program.
 #[derive(Default)]
 struct Spinning {
     checked: Option<Instant>,
-    /// The kernel process's number of waits and CPU time when either of these figures last changed, and the
-    /// CPU time of all processes at that moment.
+    /// The state when User-Mode Linux itself last ran: its number of waits, its CPU time, and the CPU time of
+    /// all processes.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl Spinning {
-    /// Returns true if the kernel's process neither waits nor computes while others compute for [`SPINNING`].
-    /// PID 1 runs in the kernel's process (patch 0004), so only other programs are detected.
+    /// Returns true if programs have computed for [`SPINNING`] since the process `kernel` of User-Mode Linux
+    /// last ran. PID 1 is part of this process (patch 0004), so it is not detected. Call this repeatedly.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -281,7 +280,7 @@ impl Spinning {
     }
 }
 
-/// The failure of a task that a kernel did not complete.
+/// The failure of a User-Mode Linux kernel to complete its jobs, scripts or command.
 #[derive(Debug)]
 pub struct Unfinished {
     /// The job or script that was running; None for a command, or if the kernel did not start.
@@ -358,9 +357,8 @@ impl Progress<'_> {
         struct Summary {
             r#type: String,
             fault: Option<Fault>,
-            /// Exit code of a command.
             exit_code: Option<i32>,
-            /// Exit code for a failure of a command.
+            /// Exit code for this program if a command could not be run or timed out; else None.
             code: Option<i32>,
             signal: Option<i32>,
         }
@@ -399,7 +397,7 @@ fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Replaces each `origins.bodies_file` in the JSON of jobs with the file's path inside the kernel.
+/// Replaces each `origins.bodies_file` in the JSON of jobs by the file's path inside User-Mode Linux.
 fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

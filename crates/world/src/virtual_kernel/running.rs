@@ -19,7 +19,7 @@ use super::{Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{CLOSED, ERRORS, OUTPUT, PACKETS, Session};
 use crate::sandbox::program::how_ended;
 
-/// Maximum time slice in nanoseconds of the kernel on a core that other threads also want to use.
+/// Time in nanoseconds for which User-Mode Linux may use a core at a time, if other threads want the core.
 const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time in which the console's thread can read the rest of the output after the kernel has ended.
@@ -54,7 +54,7 @@ impl Stream {
         Ok(streams)
     }
 
-    /// Returns true if the file had new bytes.
+    /// Copies new bytes from the file to the standard stream. Returns true if there were any.
     pub(super) fn copy(&mut self) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -142,13 +142,13 @@ impl Running {
         Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
-    /// Waits for at most [`POLL_INTERVAL`].
+    /// Returns true if the kernel has ended. Waits for its end for at most [`POLL_INTERVAL`].
     pub(super) fn has_ended(&mut self) -> bool {
         self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies complete records, and returns true if there were any.
+    /// Copies the kernel's new records to `out`, and counts them in `progress`. Returns true if any were new.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
@@ -174,7 +174,7 @@ impl Running {
         Ok(any)
     }
 
-    /// Does nothing if the task names no file for packets or there are no packets.
+    /// Copies the captured packets, if any, from `folder` to the task's file for packets, if it has one.
     pub(super) fn copy_packets(task: &Task, folder: &Path) -> io::Result<()> {
         let Some((_, Some(mut to))) = task.command else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
