@@ -1,5 +1,5 @@
-//! Fetches Fast Open cookies before a page load, as if the client had visited all hosts earlier, and an
-//! external server had already connected to the origins behind it.
+//! Fetches Fast Open cookies before a page load: the client's cookies for all hosts, as after an earlier
+//! visit, and an external server's cookies for the origins to which it forwards requests.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,7 +33,7 @@ impl Servers {
         self.fetch(origins, one_per_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Fetches a cookie for each pair of a source address (None: the default address) and a server address.
+    /// Makes the kernel fetch a Fast Open cookie for each pair of a source (None: default) and a server.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -73,8 +73,8 @@ impl Servers {
     }
 }
 
-/// Keeps one address for each IP address, because a second connection to the IP address would use the cookie,
-/// and send its SYN only with the first write.
+/// Keeps only one port of each IP address. A connection to a second port would have the cookie already, and
+/// so would send its SYN only with the first write.
 fn one_per_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

@@ -17,10 +17,10 @@ pub(super) struct Observed<'a> {
     pub timed: bool,
 }
 
-/// Returns false if the load has nothing for the fault to change.
+/// A function that falsifies observations of a page load; returns false if there is nothing to falsify.
 type Fault = fn(&mut Observed) -> bool;
 
-/// The last fault can be injected into every load with a complete response.
+/// The faults that soak tests inject. The last one is possible in every page load with a complete response.
 const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
@@ -40,7 +40,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects fault `number` modulo the number of faults, or the next fault that can change these observations.
+/// Falsifies a page load's observations with fault `number`, or the next fault that can change something.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

@@ -57,7 +57,7 @@ impl<'a> World<'a> {
         Ok((observed.into_record(plan), packets.transpose()?))
     }
 
-    /// Leaves the link without delay, rate limit and loss.
+    /// Prepares client and servers for a page load. Leaves the link without delay, rate limit and loss.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -90,14 +90,14 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits before it configures the link. In the other order, late segments of earlier connections would
-    /// take part in the link's random losses and delays.
+    /// Waits for the time at which the page load begins, and then configures the link. So late segments of
+    /// earlier connections do not take part in the link's random losses and delays.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Makes the client's earlier visit without Fast Open, so that the visit leaves no cookie.
+    /// Runs the client's warm-up visit for session tickets and cache. Fast Open is off, so it gets no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -191,7 +191,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns settings without session tickets; none at all if nothing uses TLS.
+    /// Returns the loader's TLS settings: no session tickets yet, and the time of `clock`. Empty without TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -253,7 +253,8 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` that the kernel reports late. Returns None without an external server.
+    /// Adds an external server's `TCP_INFO` that the kernel reports late to `evidence`. Returns the record of
+    /// this server's listeners and of its connections to the origins; None without an external server.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -459,7 +460,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Injects the fault that the job requests before it checks the load's validity.
+    /// Checks the page load's validity and returns its record. For a soak test, injects a fault before.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

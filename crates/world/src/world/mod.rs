@@ -60,8 +60,8 @@ const PACKETS_PIECE: usize = 3 << 20;
 /// A function that writes a record.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
-/// Runs a job and passes each record to `write` as soon as it is complete. Fails if the world cannot be built
-/// or differs from the requested one, or if a load cannot be run.
+/// Runs a job and passes each record to `write` as soon as it is complete. Fails if the emulated network
+/// cannot be built or differs from the network that the job requests, or if a page load cannot be run.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -91,7 +91,7 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 
 /// The results of [`with_world`].
 pub struct Ran<T> {
-    /// The value that the function returned.
+    /// The return value of the function that ran in the emulated network.
     pub result: T,
     /// The packets of both ends, if the job requests them.
     pub packets: Option<Packets>,
@@ -99,9 +99,9 @@ pub struct Ran<T> {
     pub failed_servers: Vec<String>,
 }
 
-/// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
-/// `serve`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
-/// is measured. If `inside` reaps children, it must pass their exit statuses to its argument.
+/// Builds the emulated network of a job, starts the servers of `serve`, and runs `inside` in the client's
+/// namespace. The client gets no Fast Open cookies, and nothing is measured. `inside` must call its argument
+/// with each process whose exit it waits for, and the exit status, because a server may be among them.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -150,7 +150,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// `serve` has the servers of `fastopen shell`; None if the job runs loads.
+    /// Builds the emulated network of a job. `serve` has the servers of `fastopen shell`; else it is None.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// `started` is the time at which the build of the world began.
+    /// Measures the emulated network, which began to be built at `started`, and returns its record.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -223,8 +223,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Repeats a measurement outside the tolerance. A busy machine only makes a network slower, so a
-    /// measurement within the tolerance is not due to chance.
+    /// Measures RTT and rates, again if the job's tolerance is exceeded. A busy machine only makes a network
+    /// slower, so a measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Fields drop in order: the link before its namespaces.
+/// The link and the network namespaces that it connects. The order of fields drops the link first.
 struct Network {
     link: Link,
     /// The link that the job requests.
@@ -399,7 +399,7 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
-/// Returns None if clients know all addresses.
+/// Returns the address of the DNS resolver; None if clients need no lookups.
 fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
@@ -438,8 +438,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the behaviour of the middlebox and the addresses behind it (None: all). Of the hosts that the job
-/// names, or of all hosts if the job names none, each is drawn with probability `path_share`.
+/// Returns the middlebox's behaviour and the addresses of the hosts that it affects (None: all). It affects
+/// each host of `path_hosts` (each host of the page if this is None) with the probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

@@ -43,7 +43,7 @@ pub struct ServeCommand {
     pub command: Vec<String>,
 }
 
-/// The servers that run beside the command of `fastopen shell`, and the environment of all these programs.
+/// The servers of `fastopen shell`, and the environment variables of these servers and of its command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ServeCommands<'a> {
     pub servers: &'a [ServeCommand],

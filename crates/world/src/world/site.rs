@@ -102,8 +102,8 @@ impl SyntheticPages {
     }
 }
 
-/// Returns the configuration of a job's origins, with TLS if a load or the resolver uses it. `keys` collects
-/// the secrets of TLS connections, and `resolver` is the resolver's address (None: clients need no lookups).
+/// Returns the configuration of a job's origins at the addresses of `hosts`. `authority` signs certificates,
+/// `keys` collects TLS secrets, and `resolver` is the DNS resolver's address (None: clients make no lookups).
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,

@@ -25,7 +25,7 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// The client's ports, which it uses in turn.
+/// Lowest port from which the client connects. It uses this port and higher ports in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
 /// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
@@ -158,7 +158,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed. Fails after a SYN flood.
+    /// Restores link, SYN cookies and cookie keys after earlier transactions. Fails if these had a SYN flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: no load can follow a flood, because its half-open connections would count";
@@ -170,7 +170,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves client addresses: one for each transaction if none may have a cookie, otherwise one for all.
+    /// Reserves client addresses: one for each transaction if they must have no cookie, else one for all.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -196,7 +196,7 @@ impl World<'_> {
         })
     }
 
-    /// Makes the client drop packets to the flood's addresses without a reset; does nothing without a flood.
+    /// Returns the addresses and cookies of a SYN flood, if `asked`. Makes the client ignore answers to them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
@@ -239,13 +239,13 @@ impl World<'_> {
 struct Sources {
     ip: Version,
     first: u16,
-    /// The number after the last address, if each connection has its own; None if all use the first address.
+    /// Exclusive end of the range of address numbers; None if all connections use the address `first`.
     end: Option<u16>,
     resources: u64,
 }
 
 impl Sources {
-    /// Returns None if no address is left for this transaction.
+    /// Returns the source address and port of transaction `number`; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
             // All resources are requested once from a port before the next port is used.
