@@ -58,7 +58,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time between two requests whose headers Chromium's driver pads; 0 in real time.
+/// Returns the minimum time between requests that Chromium's driver pauses to pad headers; 0 in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

@@ -46,7 +46,7 @@ impl Failure {
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure to use congestion control `name`. Suggests `modprobe` if the kernel has modules.
+    /// Creates the failure for congestion control `name`. Suggests `modprobe` if the kernel can load modules.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");

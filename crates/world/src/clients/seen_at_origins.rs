@@ -12,7 +12,6 @@ use crate::capture::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 
-/// The status code with which origins answer requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
 const NOT_MODIFIED: u16 = 304;
 

@@ -205,7 +205,7 @@ impl SocketRecord {
     }
 }
 
-/// Returns the last `OUTPUT_BYTES` bytes of the output. If this cuts a line, omits the rest of the line.
+/// Returns at most the last `OUTPUT_BYTES` bytes. If they are not the whole output, starts with a whole line.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

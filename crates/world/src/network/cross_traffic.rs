@@ -90,7 +90,6 @@ impl Flow {
 }
 
 impl Drop for Flow {
-    /// Ends the flow with resets, and discards data that is still queued.
     fn drop(&mut self) {
         for stream in [&self.sender, &self.receiver] {
             let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));

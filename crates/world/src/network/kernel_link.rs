@@ -6,11 +6,10 @@
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
 //! In each direction, the first router has the queue (`tbf`). It sends one packet early, so that the wire is
-//! never idle. The second router emulates the wire (`netem`): it sends packets at the exact rate, and then
-//! delays them. One queueing discipline cannot do both. `netem` has only one limit, for queued and delayed
-//! packets together. `tbf` does not delay a short packet after a pause. Active queue management (AQM) is
-//! inside `tbf`, which takes the next packet out of it early. So a packet leaves the AQM up to two packets
-//! earlier than with a real wire.
+//! never idle. The second router emulates the wire (`netem`): it sends packets at the exact rate, then delays
+//! them. One discipline cannot do both: `netem` limits queued and delayed packets together, and `tbf` does
+//! not delay a short packet after a pause. Active queue management (AQM) is inside `tbf`, which takes the
+//! next packet out of it early. So a packet leaves the AQM up to two packets earlier than with a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;

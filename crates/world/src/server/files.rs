@@ -11,9 +11,7 @@ use fastopen_replay::origins::ServedResource;
 
 use crate::contract::Job;
 
-/// Maximum length of a file's name (`NAME_MAX`).
 const NAME_BYTES: usize = 255;
-/// Name of the file for a path that ends with a slash.
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 

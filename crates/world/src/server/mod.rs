@@ -187,7 +187,8 @@ struct Problem {
     timeout: Duration,
 }
 
-/// Starts a server that may write only to `folder`. With `fastopen`, intercepts the server's connections.
+/// Starts a server that may write only to `folder`, and use UNIX sockets only if `isolated`. With `fastopen`,
+/// also returns the interceptor of its connections.
 fn spawn(
     command: Command,
     namespace: NetNs,

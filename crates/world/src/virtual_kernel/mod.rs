@@ -30,7 +30,7 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Space in bytes on the temporary file system for files other than the kernel's memory, also a file.
+/// Space in bytes on the temporary file system, in addition to the kernel's memory, which is a file there.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Argument of User-Mode Linux (added by patch 0003) so that reading the clock takes no virtual time.
 const FREE_CLOCK: &str = "free-clock";
@@ -168,8 +168,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the files of `view` with Landlock. A task with external programs fails if neither
-/// this restriction nor entering new namespaces (`entered`) was possible.
+/// Restricts this process to the files of `view` with Landlock. A task with external programs fails if
+/// neither this restriction nor entering new namespaces (`entered`) was possible.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }

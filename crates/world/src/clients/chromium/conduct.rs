@@ -28,8 +28,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Handles an event of the browser: accepts a dialog. Fails if the page made too many requests, navigated
-    /// away, opened a window or closed its tab.
+    /// Accepts the page's dialogs. Fails if it navigates, closes, opens a window or makes too many requests.
     pub(super) fn handle(
         &mut self,
         event: &Event,

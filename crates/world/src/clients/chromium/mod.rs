@@ -52,7 +52,7 @@ struct Visited {
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
-/// Otherwise a synthetic page would not repeat requests that were recorded twice.
+/// In other cases, a cache would keep a synthetic page from repeating requests that were recorded twice.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }

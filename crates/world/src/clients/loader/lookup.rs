@@ -267,8 +267,7 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// Sends and receives HTTP/2 frames; None once it runs. The first request starts it, so that one packet
-    /// contains the connection preface and this request.
+    /// Exchanges HTTP/2 frames. The first request starts it, to share a packet with the connection preface.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }
@@ -294,8 +293,7 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Sends a query for the address of `host`. `number` identifies the answer. The ID in the DNS message is
-    /// always 0, so that caches recognise equal queries (RFC 8484 section 4.1).
+    /// Queries the address of `host`. `number` identifies the answer. Messages have ID 0 for caches (RFC 8484).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;

@@ -170,7 +170,7 @@ struct PageLoad {
     resolver: Option<Resolver>,
     /// The connection to the resolver; None before the first lookup, and for lookups over UDP.
     stream: Option<ResolverStream>,
-    /// By host name.
+    /// The state of the DNS lookup of each host, by host name.
     addresses: BTreeMap<String, LookupState>,
     /// In the order in which the lookups began.
     lookups: Vec<LookupRecord>,
