@@ -19,7 +19,7 @@ pub struct Direction<P> {
     /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
-    /// The latest time at which a packet was offered, or a stage released a packet from its queue.
+    /// The model's current time. It moves forward when a packet enters the link or leaves one of its queues.
     now: Nanos,
 }
 
@@ -111,14 +111,14 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Offers a packet with an IP length of `bytes` at `now`. If `now` is before the latest time of an
-    /// earlier call, the latest time is used.
+    /// Sends a packet into the link at `now`. `bytes` is the length of the IP packet. If `now` is smaller
+    /// than in an earlier call, the largest time so far is used instead.
     ///
-    /// `extra_delay` is the one-way delay of the packet's host in addition to the link's delay. Packets of
-    /// hosts with different extra delays overtake each other.
+    /// `extra_delay` is added to the link's delay: it is the one-way delay between the link and the packet's
+    /// host. Packets of near hosts can overtake packets of distant hosts.
     ///
     /// # Errors
-    /// Returns [`Dropped`] if a stage drops the packet at once. Later drops are only counted.
+    /// Returns [`Dropped`] if the link drops the packet at once. Later drops are only counted.
     pub fn offer(
         &mut self,
         now: Nanos,

@@ -15,7 +15,7 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// `ratio` is a probability from 0 to 1.
+    /// Creates an iterator of booleans that are true with probability `ratio` (0 to 1), drawn from `seed`.
     pub(crate) fn new(ratio: f64, seed: u64) -> Self {
         const NUMBERS: f64 = 18_446_744_073_709_551_616.0; // 2^64
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (ratio * NUMBERS) as u64 }

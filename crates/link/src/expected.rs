@@ -2,11 +2,10 @@
 
 use crate::{Direction, DirectionConfig, Nanos};
 
-/// Returns the time from the release of the first to the release of the last of `packets` packets of `bytes`
-/// each, which are all offered at once to an idle direction. Of `config`, only the delay and the rate are
-/// used. Returns 0 for fewer than two packets.
-///
-/// With a trace, the packets are offered at the start of the trace.
+/// Returns the time between the first and the last arrival if `packets` packets of `bytes` bytes each are
+/// sent at once over one direction of an idle link; 0 for fewer than two packets. Of `config`, only the rate
+/// matters: no packet is lost, and all have the same delay. If the rate is a recorded
+/// [`Trace`](crate::Trace) of delivery times, the packets are sent at its start.
 pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nanos {
     let released = released(config, packets, bytes);
     released.last().unwrap_or(&0) - released.first().unwrap_or(&0)

@@ -184,7 +184,7 @@ pub fn length(ip: &[u8]) -> Option<usize> {
     }
 }
 
-/// Also updates the checksum of an IPv4 header. The header must be complete.
+/// Writes `ip.len()` into the header of the IP packet `ip`, and updates the checksum of an IPv4 header.
 pub(crate) fn set_length(ip: &mut [u8]) {
     let length = ip.len() as u16;
     if ip[0] >> 4 == 6 {
@@ -198,7 +198,7 @@ pub(crate) fn set_length(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The header must be complete.
+/// Swaps the source and destination address in the header of an IP packet. The header must be complete.
 pub(crate) fn swap_addresses(ip: &mut [u8]) {
     let (start, bytes) = addresses(ip);
     let (source, destination) = ip[start..start + 2 * bytes].split_at_mut(bytes);

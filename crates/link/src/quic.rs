@@ -50,11 +50,11 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
         2 => PacketType::Handshake,
         _ => return Some((PacketType::Retry, None)),
     };
-    Some((packet_type, behind(packet_type, rest)))
+    Some((packet_type, after_packet(packet_type, rest)))
 }
 
-/// `rest` starts after the connection IDs. Returns `None` if the packet is incomplete.
-fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
+/// Skips the rest of a packet after its connection IDs, and returns the bytes after it; `None` if cut off.
+fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
         rest = after.get(usize::try_from(token).ok()?..)?;

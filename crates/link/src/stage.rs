@@ -9,7 +9,7 @@
 
 use crate::{DropCause, Nanos, Stats};
 
-/// The payload of the packets in a direction.
+/// The contents of a packet on the emulated link, which the model of the link can read and change.
 pub trait Datagram: Send + 'static {
     /// Returns the IP packet, starting with its version field, for stages that classify flows or rewrite
     /// headers in place. Payloads without contents return an empty slice.
@@ -66,8 +66,8 @@ pub enum Verdict {
 
 /// A stage that the packets of one direction of the link pass, such as random loss, a queue or a delay.
 pub trait Stage<P>: Send {
-    /// Decides on a packet that reaches the stage at `now`. `now` never decreases between calls, so only the
-    /// last stage may let a packet leave before an earlier packet.
+    /// Decides whether to pass, delay, drop, answer or keep a packet that reaches this stage at `now`.
+    /// Packets must reach each stage in order of time. So only the last stage of a link may reorder packets.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An
@@ -87,8 +87,8 @@ pub trait Stage<P>: Send {
         None
     }
 
-    /// Removes a kept packet at the time that [`Stage::next_due`] returned. Returns `None` if the stage
-    /// dropped every packet that was due, and counted the drops.
+    /// Removes and returns a packet that this stage stored, at `_now`, the time from [`Stage::next_due`].
+    /// Returns `None` if the stage dropped every packet that was due, and counted the drops in `_rest`.
     fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }
@@ -98,7 +98,7 @@ pub trait Stage<P>: Send {
 pub struct Downstream<'a, P> {
     /// The stages after the current stage, in order.
     pub stages: &'a mut [Box<dyn Stage<P>>],
-    /// The counts of the direction.
+    /// The packet counters of this direction of the link.
     pub stats: &'a mut Stats,
 }
 

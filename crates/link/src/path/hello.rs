@@ -13,7 +13,7 @@ const RECORD_HEADER: usize = 5;
 struct SplitHello {
     /// Sequence number of the record's first byte.
     start: u32,
-    /// Includes the record's header.
+    /// Length of the TLS record in bytes, including the record's header.
     bytes: u32,
     /// True once a segment after the first was dropped, so that no further segment is dropped.
     stalled: bool,
@@ -24,7 +24,8 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// SYNs pass, even if a `ClientHello` starts in one.
+    /// Applies `behaviour` to a client's segment. Only segments of a `ClientHello` that needs more than one
+    /// segment can be dropped or answered with a RST, and SYNs never.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;

@@ -50,11 +50,11 @@ pub enum Behaviour {
     RstSynData,
     /// Drops the SYN-ACKs of flows whose SYN had data.
     DropSynack,
-    /// Drops all packets that a server sends after the SYN-ACK that accepts data in a SYN, except SYN-ACKs.
+    /// Once a server has accepted the data in a SYN, drops all its packets of the flow, except SYN-ACKs.
     DropAnswers,
     /// Drops all segments of a TLS `ClientHello` that does not fit into one segment, except SYNs.
     DropSplitHello,
-    /// Like `DropSplitHello`, but answers the segments with a RST instead of dropping them.
+    /// Answers all segments of a TLS `ClientHello` that needs several segments with a RST, except SYNs.
     RstSplitHello,
     /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,
@@ -157,8 +157,8 @@ impl Middlebox {
         Self { rule, ..Self::default() }
     }
 
-    /// Applies the rule to an IP packet. If the rule changes the packet, the checksums are updated. `now`
-    /// must not decrease between calls.
+    /// Applies the middlebox's [`Behaviour`] to an IP packet, and returns the decision on the packet. If the
+    /// packet is changed, its checksums are updated. `now` must not decrease between calls.
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
         if let Some(mut datagram) = UdpDatagram::of(ip) {
@@ -234,7 +234,7 @@ const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// Kinds of the Fast Open option and of the experimental option, and the latter's magic number (RFC 7413).
+// Kinds of the Fast Open option and of the experimental option, and the latter's magic number (RFC 7413).
 const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
@@ -387,7 +387,7 @@ impl<'a> Segment<'a> {
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     pub(crate) way: Way,
-    /// Release time of the last offered packet, if the middlebox delays the packet ([`Passage::Hold`]).
+    /// Release time of the packet that the middlebox delayed last, before the packet is stored in `held`.
     until: Nanos,
     /// Delayed packets with their release times, in the order of release.
     held: VecDeque<(Nanos, Packet<P>)>,

@@ -39,8 +39,7 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The last arrival, or 1 ns before a later release. A trace's opportunity serves only packets that
-    /// arrived before it. With the 1 ns, an opportunity at the release also serves packets that still wait.
+    /// Time of the last arrival or release, from which the queue searches for the next free time of the wire.
     asked: Nanos,
 }
 
@@ -70,6 +69,7 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
     }
 
     fn release(&mut self, now: Nanos, downstream: &mut Downstream<P>) -> Option<Packet<P>> {
+        // 1 ns earlier, so that a trace's opportunity at `now` can also serve the packets that still wait.
         self.asked = now.saturating_sub(1);
         self.queue.dequeue(now, downstream.stats)
     }

@@ -60,7 +60,8 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// `backlog` is the number of bytes in other queues for the same wire.
+    /// Drops packets as `CoDel` requires, then removes and returns the next packet. `backlog` is the number
+    /// of bytes that wait in the queues of other flows to use the same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -114,7 +115,7 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// `dodequeue_result` in the RFC.
+/// The first packet of the queue, if any, and the permission to drop it (`dodequeue_result` in RFC 8289).
 struct Taken<P> {
     packet: Option<Packet<P>>,
     /// Set if the sojourn time has been above the target for an interval.

@@ -24,7 +24,7 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// Maximum of either value: a minute, in nanoseconds.
+    /// Maximum of the standard deviation (normal) or of the deviation (uniform): a minute, in nanoseconds.
     pub const MAX: Nanos = 60_000_000_000;
 
     /// Draws the difference between the next packet's delay and the mean, in nanoseconds.

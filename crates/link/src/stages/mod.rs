@@ -55,8 +55,8 @@ impl DirectionConfig {
     }
 }
 
-/// The middlebox stands between the access link and the hosts. In the down direction, it comes before all
-/// other stages. In the up direction, it comes after the queue and the serialisation, and before the delay.
+/// Creates the stages that `config` requires, in the order in which packets pass them. A trace begins at
+/// `start`. The middlebox (`crossing`) comes first towards the client, and before the delay towards hosts.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,

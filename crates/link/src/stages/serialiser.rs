@@ -10,7 +10,7 @@ pub(crate) struct FixedRate {
     bit_per_s: u64,
     /// Time at which the transmission of all packets so far ends, rounded down.
     free_at: Nanos,
-    /// Remainder of the rounding, in 1/`bit_per_s` of a nanosecond.
+    /// The part of a nanosecond by which `free_at` is rounded down, multiplied by `bit_per_s`.
     remainder: u64,
 }
 

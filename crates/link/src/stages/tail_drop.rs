@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// A packet waits until its serialisation begins. This time is known on arrival, because later packets do
-/// not change it.
+/// A first-in, first-out queue that drops an arriving packet if the packet does not fit. The time at which a
+/// packet leaves is known when it arrives, because later packets do not change the time.
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,

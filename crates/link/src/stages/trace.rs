@@ -64,11 +64,11 @@ pub enum TraceError {
     /// A time is smaller than the one before it.
     #[error("trace entry {entry}: {ms} ms is before the {before_ms} ms of the entry before it")]
     Decreases {
-        /// Number of the entry.
+        /// Number of the invalid entry in the trace, counted from 1.
         entry: usize,
-        /// Time of the entry, in milliseconds.
+        /// Time of the invalid entry, in milliseconds.
         ms: u64,
-        /// Time of the entry before it, in milliseconds.
+        /// Time of the trace entry before the invalid entry, in milliseconds.
         before_ms: u64,
     },
     /// The last time, which is the period, is 0.
@@ -77,30 +77,31 @@ pub enum TraceError {
     /// The last time is later than [`Trace::MAX_MS`].
     #[error("trace ends at {ms} ms, later than the {max} ms of a day", max = Trace::MAX_MS)]
     TooLong {
-        /// The last time, in milliseconds.
+        /// Time of the trace's last entry, in milliseconds.
         ms: u64,
     },
 }
 
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// Time of the open opportunity: the last packet used it, or the next packet will use it.
+    /// Time of the delivery opportunity that the last packet used, or that the next packet will use.
     open_at: Nanos,
     open_bytes: u32,
-    /// Start of the repetition of the trace that has the opportunity after `open_at`, at index `next`.
+    /// Start of the trace's repetition that contains the next delivery opportunity, the one at index `next`.
     period_start: Nanos,
     next: usize,
 }
 
 impl<P> Stage<P> for Opportunities {
-    /// Returns the time of the first opportunity after `now` that has room. An opportunity at `now` itself
-    /// does not serve a packet that arrives at `now`.
+    /// Returns the time of the trace's first delivery opportunity after `now` that can take more bytes. An
+    /// opportunity at `now` itself does not count, because it serves only packets that arrived before `now`.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         self.open_after(now)
     }
 
-    /// A packet offered exactly at the open opportunity has waited for it, and may use it.
+    /// Delays a packet until the delivery opportunity of the trace that carries the packet's last byte.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
+        // A packet offered exactly at the open opportunity has waited for it, and may use it.
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
         }
