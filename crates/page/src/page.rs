@@ -20,22 +20,22 @@ pub struct Page {
     pub url: PageUrl,
     /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The source of the resources' initiators, such as the browser's recording.
+    /// The source of the resources' initiators (the resources that request them), such as the recording.
     pub initiators: Initiators,
     /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Processing time between the last byte of the last `load` resource and the load event, in microseconds.
+    /// Time in microseconds by which the load event follows the last response that it waits for.
     #[serde(default)]
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other server think times and initiator offsets that fit the recording equally well; not used in loads.
+    /// Other think times and positions of references that fit the recorded times too. Page loads ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// Values that fit the recording as well as the page's own values. Each list has one value per resource.
+/// Alternative values for two fields of each resource. They fit the recorded times as well as the page's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
@@ -53,7 +53,7 @@ pub enum Format {
     One,
 }
 
-/// The source of the initiators of a page's resources.
+/// The source of the data on initiators: for each resource, the resource that made the browser request it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initiators {

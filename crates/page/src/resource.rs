@@ -83,8 +83,8 @@ pub struct Resource {
     /// True if the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other URLs that get this response if bodies are recorded: unrecorded candidates of the same `srcset`
-    /// or `picture` element, or other names by which the files of a mirrored site refer to this file.
+    /// Other URLs for which a server returns this resource's recorded body. Examples are other sizes of an
+    /// image in a `srcset` or `picture`, and other names that a mirrored site uses for the same file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
     /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.

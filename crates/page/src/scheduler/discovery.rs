@@ -11,7 +11,7 @@ use crate::Nanos;
 /// The progress of one resource in a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
-    /// The page load does not include the resource: the policy excludes its phase or an initiator's phase.
+    /// Not part of this page load, which may exclude, for example, all requests after the load event.
     NotSelected,
     /// The client does not know of the resource yet.
     Unknown,
@@ -34,7 +34,7 @@ pub(crate) struct Discovery {
     /// Timers, the earliest first. Timers with equal times are in the order of insertion.
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     timers_set: u64,
-    /// Requests of phase `after` whose processing ended before the load event.
+    /// Requests that are ready, but may be sent only after the load event, which has not happened yet.
     waiting_for_load_event: VecDeque<usize>,
     load_event: LoadEvent,
     started_at: Option<Nanos>,
@@ -112,7 +112,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
-    /// Resources that the remaining bytes would reveal are never requested.
+    /// Notes that a resource failed. Resources not yet discovered in its response are never requested.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
@@ -175,8 +175,8 @@ impl Discovery {
         self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
 
-    /// Descendants of a resource in another phase than `Load` count only if they become known before the
-    /// event is due.
+    /// Makes the load event wait for a resource and for all resources that it will lead to. Skips resources
+    /// for which the event does not wait, such as asynchronous ones, and the resources that they lead to.
     fn await_with_children(&mut self, resource: usize) {
         let mut added = vec![resource];
         while let Some(resource) = added.pop() {
@@ -206,7 +206,8 @@ impl Discovery {
         }
     }
 
-    /// Returns each child once. With `None`, returns only resources that the request itself reveals.
+    /// Returns the next resource that the client discovers in the first `bytes_so_far` bytes of the parent's
+    /// body, each resource once. If `bytes_so_far` is `None`, returns only resources that the server pushes.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

@@ -34,7 +34,7 @@ pub enum Event {
     ConnectionSecured(ConnectionId),
     /// A connection could not be established.
     ConnectionFailed(ConnectionId),
-    /// Part of a response's body has arrived, or only its header.
+    /// The header of a response or a further part of its body has arrived.
     BodyProgress {
         /// The requested resource.
         resource: usize,

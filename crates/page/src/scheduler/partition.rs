@@ -14,8 +14,8 @@ pub(crate) struct Partition {
     cross_site_frame: bool,
 }
 
-/// Returns, for each resource, the index of the document of the frame that requests it. The document of a
-/// frame counts as requested in that frame. `top` is the root document after its redirects.
+/// Returns, for each resource, the index of the document to whose frame the resource belongs. Each document
+/// belongs to its own frame. `top` is the index of the page's main document, after redirects.
 pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {
@@ -27,7 +27,8 @@ pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     frames
 }
 
-/// `top` is as in [`frames`], whose result is `frames`.
+/// Returns the group of each request: only requests of one group may share connections. `top` is the index of
+/// the page's main document, and `frames` is the result of [`frames`].
 pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Partition> {
     let top_site = site(page.resources[top].url.host());
     let of = |(index, (resource, &document)): (usize, (&Resource, &usize))| {

@@ -7,19 +7,19 @@ use crate::{Nanos, Page, Phase, Resource};
 pub(crate) struct Plan {
     /// `None` for a resource that is not requested.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
-    /// Time from the end of the last response that the load event waits for to the load event.
+    /// Time in nanoseconds by which the load event follows the last response that it waits for.
     pub(crate) load_event_processing: Nanos,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// The resources that this request or its response reveals, in the order of the revealing bytes.
-    /// [`Policy::order_seed`] orders the resources that the same byte reveals.
+    /// Resources that the client discovers in the response, or that the server pushes with it, in the order
+    /// of discovery. [`Policy::order_seed`] shuffles resources that are discovered at the same byte.
     pub(crate) children: Vec<Child>,
     pub(crate) body_bytes: u64,
     /// Time from the moment at which the client learns of the resource until it queues the request.
     pub(crate) processing: Nanos,
-    /// True if the load event waits for the response, provided that the client knows of the resource in time.
+    /// True if the load event waits for the resource, if the client discovers it before the event is due.
     pub(crate) before_load_event: bool,
     pub(crate) after_load_event: bool,
 }

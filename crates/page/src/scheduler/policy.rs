@@ -21,8 +21,8 @@ pub struct Policy {
     /// HTTP/3 servers with a TCP fallback. If the QUIC handshake takes longer than the given time in
     /// nanoseconds, the client also opens a TCP connection, and uses the connection that is ready first.
     pub fallback_after: BTreeMap<Origin, Nanos>,
-    /// True if the handshake of a connection begins later than [`Action::Open`](crate::Action::Open), after
-    /// the lookup of the host's name ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
+    /// True if the client looks up a host's name between [`Action::Open`](crate::Action::Open) and the
+    /// handshake of the connection ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
     pub lookups: bool,
     /// True if a connection may carry more than one request.
     pub keep_alive: bool,
@@ -30,7 +30,7 @@ pub struct Policy {
     pub processing_scale: f64,
     /// The phases whose resources are requested. `load` must be among them.
     pub phases: Vec<Phase>,
-    /// Seed to shuffle the requests that the same byte of a response reveals; `None` for the page's order.
+    /// Seed to shuffle requests discovered at the same byte of a response; `None` for the page's order.
     pub order_seed: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The order of a browser: each resource once it is known and processed, the most urgent first.
+    /// Like a browser: requests each resource after its discovery and processing, the most urgent first.
     #[default]
     Browser,
     /// The order of a parallel downloader: the root document and its redirects, then all other resources at
@@ -64,7 +64,7 @@ pub enum PolicyError {
     /// The scale is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
     #[error("processing_scale of {0} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
     ProcessingScale(f64),
-    /// The root document is in phase `load`, so a load without that phase is empty.
+    /// [`Policy::phases`] lacks [`Phase::Load`], so the page load would not even request the main document.
     #[error("phases must hold `load`")]
     NoLoadPhase,
 }
@@ -106,7 +106,7 @@ impl Policy {
         }
     }
 
-    /// Returns the limits for a server. A connection without keep-alive carries only one request.
+    /// Returns the maximum numbers of connections to a server, and of simultaneous requests on each.
     pub fn limits(&self, server: &Origin) -> Limits {
         let usual = Limits { connections: self.connections_per_host, streams: 1 };
         let Limits { connections, streams } = self.multiplexed.get(server).copied().unwrap_or(usual);

@@ -28,8 +28,8 @@ pub(crate) struct Pool {
     /// One entry for each combination of a server and a partition (requests that may share connections).
     servers: Vec<Server>,
     servers_with_queue: BTreeSet<ServerId>,
-    /// Times at which a second connection to a server is opened, unless the first connection is established
-    /// by then (secured, if the server has a fallback).
+    /// Times at which a second connection to a server is opened, unless the first has finished its TCP
+    /// handshake by then (or its QUIC handshake, if the second connection would use TCP instead of QUIC).
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
     /// True if the handshakes of connections begin after the lookup of the host's name.
@@ -68,9 +68,9 @@ struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
-    /// The server has a fallback, used if the first connection is not secured within this many nanoseconds.
+    /// If an HTTP/3 handshake takes longer than this many nanoseconds, the pool also opens a TCP connection.
     After(Nanos),
-    /// The fallback is in use for all new connections.
+    /// All new connections to the server use TCP instead of HTTP/3.
     Taken,
 }
 
@@ -90,7 +90,7 @@ struct Connection {
     in_flight: BTreeSet<usize>,
     requests: usize,
     fallback: bool,
-    /// True if the handshake is complete; always false for a fallback.
+    /// True if the handshake is complete; always false for a TCP connection that replaces HTTP/3.
     secured: bool,
 }
 
@@ -174,7 +174,7 @@ impl Pool {
         self.backups.values().min().copied()
     }
 
-    /// If the limits forbid a planned connection now, tries again later.
+    /// Opens the planned second connections that are due. If the limits forbid one, tries again later.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -190,7 +190,7 @@ impl Pool {
         }
     }
 
-    /// May plan a second connection if the server has no other connection with a handshake.
+    /// Notes the start of a handshake. May plan a second connection, in case the server's first is slow.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -251,7 +251,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields only fallback connections if `fallback` is true, and otherwise only the server's others.
+    /// Yields a server's TCP connections if `fallback`, else its HTTP/3 connections still in a handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -260,7 +260,7 @@ impl Pool {
         (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
     }
 
-    /// Returns the resources that the closed connections requested.
+    /// Closes the connections that [`Pool::unsecured`] yields, and returns the resources requested on them.
     fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
         let connections: Vec<_> = self.unsecured(server, fallback).collect();
         let mut carried = Vec::new();
@@ -274,8 +274,8 @@ impl Pool {
         carried
     }
 
-    /// Returns the resources whose requests fail: requests that are not retried or, while connecting, the
-    /// server's most urgent request. None fails if another connection takes over.
+    /// Handles a lost connection. Returns the resources that fail because no other connection retries them.
+    /// If the connection was never ready, the only such resource is the server's most urgent request.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -306,8 +306,8 @@ impl Pool {
         }
     }
 
-    /// Handles the loss of a connection that was not secured: opens the planned fallback at once. Returns
-    /// true if another connection, the fallback or the one that it replaces, can take over the requests.
+    /// If an HTTP/3 connection was lost in its handshake, opens the planned TCP connection at once. Returns
+    /// true if another connection, over TCP or HTTP/3, can take over the requests of the lost connection.
     fn try_replace(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -319,7 +319,7 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Returns false if the connection did not carry the request.
+    /// Reuses or closes the connection of a complete response. Returns false if it did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -444,7 +444,7 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Prefers the most recently used connection, and then the one that has waited longest, as in Chromium.
+    /// Returns the server's most recently used available connection or, if none was used, the oldest one.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -472,7 +472,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// A used connection takes no HTTP/1 retry.
+    /// Removes a server's most urgent request from its queue. A used connection gets no HTTP/1 retries.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));

@@ -12,7 +12,7 @@ pub(crate) struct Throttle {
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// By the index of the frame's document.
+    /// State of each frame, by the index of the resource that is the frame's document.
     frames: BTreeMap<usize, Frame>,
 }
 
@@ -36,7 +36,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// `frames` has, for each resource, the document of its frame.
+    /// Creates a throttle. Each resource has its server in `origin_of`, and its frame's document in `frames`.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -82,8 +82,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Starts and returns the frame's next waiting request whose server is not at
-    /// its limit; `None` if there is none, or if an `answered` redirect's target takes over the slot.
+    /// Ends a request, then starts and returns a request that waits in the same frame. Returns `None` if none
+    /// may start, or if the ended request is a redirect (`answered`): then its target takes its place.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;
