@@ -12,11 +12,11 @@ pub struct SyntheticBody {
 pub enum Piece {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// This number of dots.
+    /// Filler of this many `.` characters.
     Filler(u64),
 }
 
-/// The start and end marks of a comment that hides filler. Gaps too short for both marks get spaces.
+/// The texts that start and end a comment, such as `<!--` and `-->`. Comments pad a body to its size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 

@@ -1,17 +1,17 @@
-//! Writes a reference, which starts the request of a resource, as HTML, a script call or a stylesheet rule.
+//! Writes references as HTML, script calls or stylesheet rules. A reference makes a browser send a request.
 
 use std::fmt::Write as _;
 
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// The references (by index) that are written as part of the reference to their initiator, because the body
-/// of the initiator cannot contain them.
+/// Requests that their initiator's body cannot start, for example because it is too small. The element or
+/// call that loads the initiator starts them too. Each number is the index of a [`Reference`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
-    /// References whose requests start when the initiator's response has ended.
+    /// Requests that start when the initiator's response has ended.
     pub(super) on_end: Vec<usize>,
-    /// References in a stylesheet whose requests start when an element uses the image or font.
+    /// Images and fonts of a stylesheet. A browser requests them only when an element of the page uses them.
     pub(super) on_use: Vec<usize>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Writer<'a> {
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// For each reference, true if no body has room for a timer, so that the request starts too early.
+    /// For each request, true if there is no room for a script that delays it, so that it starts too early.
     pub(super) early: Vec<bool>,
 }
 
@@ -33,8 +33,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns the reference as a plain HTML element; `None` if only a script can start the request. With
-    /// `runtime.js` (`runtime`), a script loads stylesheets, because a `<link>` would block later scripts.
+    /// Returns an HTML element that starts the request with index `number`; `None` if this takes a script. If
+    /// the document has `runtime.js` (`runtime`), it loads stylesheets, because a `<link>` blocks scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -63,20 +63,21 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the references as a `<template>`, followed by `<x-r>`, the custom element of `runtime.js` that
-    /// starts all requests together.
+    /// Returns HTML that starts the requests with these indices together: a `<template>` with their URLs, and
+    /// `<x-r>`, a custom element that `runtime.js` defines, and that sends the requests.
     pub(super) fn template(&self, numbers: &[usize]) -> String {
         let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
     }
 
-    /// Returns the number of bytes that one more reference adds to [`Writer::template`].
+    /// Returns the number of bytes that the request with index `number` adds to [`Writer::template`].
     pub(super) fn template_bytes(&self, number: usize) -> usize {
         let (images, array) = self.parts(number);
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns a reference's URLs as `<img>` elements, for parsers without scripts, and its JavaScript array.
+    /// Returns a request's two parts in [`Writer::template`]: its URLs as `<img>` elements, which parsers
+    /// without scripts read too, and its other values as a JavaScript array for `runtime.js`.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -86,20 +87,20 @@ impl Writer<'_> {
         (images, array)
     }
 
-    /// Returns the reference as a call of the function `_` of `runtime.js`.
+    /// Returns a JavaScript call that starts the request with index `number`; `runtime.js` has the function.
     pub(super) fn call(&self, number: usize) -> String {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
-    /// Returns the references as a JavaScript array of arrays, for the script of the browser's driver.
+    /// Returns the requests with these indices as a JavaScript array, for [`super::SyntheticPage::script`].
     pub(super) fn list(&self, numbers: &[usize]) -> String {
         let arrays: Vec<_> =
             numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();
         format!("[{}]", arrays.join(","))
     }
 
-    /// Returns the reference as a JavaScript array that `runtime.js` reads, without default values at its
-    /// end. `write` formats the URLs in the array.
+    /// Returns a JavaScript array that describes the request with index `number` for `runtime.js`. Default
+    /// values at the end of the array are omitted. `write` formats the URLs in the array.
     fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
         let reference = &self.references[number];
         let url = write(self.url(number));
@@ -132,8 +133,8 @@ impl Writer<'_> {
         list(&array)
     }
 
-    /// Returns the JavaScript array with which `runtime.js` makes an element use a stylesheet's image or
-    /// font.
+    /// Returns a JavaScript array for an image or font of a stylesheet. From the array, `runtime.js` creates
+    /// an element that uses the image or font, so that the browser requests it.
     fn use_of(&self, number: usize) -> String {
         let reference = &self.references[number];
         let mut text = format!(
@@ -148,7 +149,7 @@ impl Writer<'_> {
         text + "]"
     }
 
-    /// Returns the reference as a stylesheet rule; `None` if no rule can load a resource of its type.
+    /// Returns a CSS rule with the URL of request number `number`; `None` if CSS cannot load its type.
     pub(super) fn rule(&self, number: usize) -> Option<String> {
         let reference = &self.references[number];
         let url = self.url(number).replace('\\', "\\\\");
@@ -162,8 +163,8 @@ impl Writer<'_> {
     }
 }
 
-/// Keeps an ampersand that cannot begin a character reference (HTML, "named character reference state"),
-/// because not all download programs decode escapes.
+/// Escapes the ampersands of a URL for an HTML attribute. Keeps those that HTML parsers read as plain text
+/// ("named character reference state"), because not all download programs decode `&amp;`.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();
@@ -176,7 +177,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// `text` must have no quotes or control characters.
+/// Returns `text`, which must have no quotes or control characters, as a JavaScript string in quotes.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

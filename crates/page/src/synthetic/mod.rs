@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 
-/// The source of the script `runtime.js`, which starts the requests that no HTML element can start.
+/// The way in which a browser gets `runtime.js`, a script that starts requests that HTML elements cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// The script is in the bodies that need it and have room for it.
+    /// Response bodies contain the script `runtime.js`, if they need it and have room for it.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
     Injected,
@@ -38,17 +38,17 @@ fn without_comments(script: &str) -> String {
     script.lines().filter(|line| !line.starts_with("//")).collect()
 }
 
-/// The responses that make a browser load a page.
+/// Generated responses with the sizes of a page's responses, which make a browser send the page's requests.
 #[derive(Debug, Clone)]
 pub struct SyntheticPage {
     /// The response for each resource.
     pub responses: Vec<SyntheticResponse>,
     /// For each resource, true if a browser requests it.
     pub requested: Vec<bool>,
-    /// The resources that a browser cannot load as the page lists them.
+    /// The resources that a browser requests differently than in the page, such as too early or never.
     pub gaps: FidelityGaps,
-    /// Lists of references that do not fit into their bodies. A body contains only the index of its list, and
-    /// the driver's script starts the requests.
+    /// JavaScript arrays of requests that bodies are too small to start. Such a body has only the index of an
+    /// array, and a script that the browser runs in each document starts the requests.
     lists: Vec<String>,
 }
 
@@ -57,15 +57,15 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the resource, or another one if a browser would not treat the body as the resource's
-    /// type.
+    /// The page's Content-Type for the resource. If a browser would not accept the generated body with it, the
+    /// usual Content-Type of the resource's type, such as `text/css`.
     pub mime: String,
     /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,
     /// True if the origin refuses this CORS preflight, because no request of the page follows the preflight.
     pub refuses_preflight: bool,
-    /// Processing time between this redirect or preflight and the request that follows it. A browser sends
-    /// that request at once, so the origin delays this response by the processing time.
+    /// Time by which the server delays a redirect or a CORS preflight response; 0 for other responses. It is
+    /// the page's processing time before the next request, which a browser would otherwise send at once.
     pub processing_ns: Nanos,
 }
 
@@ -73,18 +73,18 @@ pub struct SyntheticResponse {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FidelityGaps {
-    /// Resources that are never requested, because no body has room for their reference.
+    /// Resources that are never requested, because no generated body has room for an element to load them.
     pub left_out: Vec<usize>,
     /// Resources that are requested only after the response of their initiator, because the initiator's body
-    /// has no room for the reference.
+    /// has no room for an element to load them.
     pub relocated: Vec<usize>,
-    /// Resources that the browser requests too early, without waiting for their processing time, because no
-    /// body has room for the `setTimeout` that would delay the request.
+    /// Resources that the browser requests before their processing time has passed, because no generated body
+    /// has room for a script that delays the request.
     pub early: Vec<usize>,
 }
 
 impl FidelityGaps {
-    /// Returns the gaps that are in `self`, in `other` or in both.
+    /// Merges each list of resources with the same list of `other`, without duplicates.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
@@ -99,8 +99,8 @@ impl FidelityGaps {
 }
 
 impl SyntheticPage {
-    /// Writes the synthetic responses of `page` for a browser that loads the phases of `policy`, with
-    /// processing times scaled by `policy`. `rewrite` changes the page's URLs.
+    /// Generates the responses with which a browser loads `page`. `policy` selects the resources to load, and
+    /// scales processing times. `rewrite` changes the page's URLs.
     pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let references = references(page, policy);
         let placement = Placement::of(page, &references, rewrite, runtime);
