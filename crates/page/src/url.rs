@@ -94,7 +94,7 @@ impl PageUrl {
         self.url[Position::BeforePath..Position::AfterQuery].to_owned()
     }
 
-    /// Returns true if the server of this URL uses TLS in a load whose URLs have these `schemes`.
+    /// Returns true if a page load uses TLS for this URL. `schemes` may replace the URL's own scheme.
     pub fn is_encrypted(&self, schemes: Schemes) -> bool {
         match schemes {
             Schemes::Http => false,
@@ -122,7 +122,7 @@ pub struct UrlRewrite {
     pub schemes: Schemes,
 }
 
-/// The schemes of a page's URLs in a page load.
+/// The schemes of the URLs in a page load: `http`, `https`, or for each URL the scheme that the page has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Schemes {
     /// All URLs are `http`: no server uses TLS.

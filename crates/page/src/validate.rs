@@ -107,7 +107,7 @@ impl Resource {
         one_line("redirect_to", redirect_to)
     }
 
-    /// See RFC 9110 section 6.4.1.
+    /// Returns true for responses to HEAD requests and for statuses 204 and 304 (RFC 9110 section 6.4.1).
     fn must_have_no_body(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }

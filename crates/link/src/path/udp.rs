@@ -113,8 +113,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false if [`Behaviour::DropLargeUdp`] drops a datagram: it has an Initial packet of the client
-    /// (`begins`), and the host has not answered an earlier one of `flow`, the client's port and the host.
+    /// Returns false, to drop a client's Initial packet (`begins`), if the host has not answered an earlier one.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -60,8 +60,7 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops packets as `CoDel` requires, then removes and returns the next packet. `backlog` is the number
-    /// of bytes that wait in the queues of other flows to use the same wire.
+    /// Drops packets as `CoDel` requires, then removes the next one. `backlog` bytes wait in other queues.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -118,7 +117,6 @@ impl<P> CodelQueue<P> {
 /// The first packet of the queue, if any, and the permission to drop it (`dodequeue_result` in RFC 8289).
 struct Taken<P> {
     packet: Option<Packet<P>>,
-    /// Set if the sojourn time has been above the target for an interval.
     ok_to_drop: bool,
 }
 

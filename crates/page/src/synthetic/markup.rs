@@ -76,8 +76,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns a request's two parts in [`Writer::template`]: its URLs as `<img>` elements, which parsers
-    /// without scripts read too, and its other values as a JavaScript array for `runtime.js`.
+    /// Returns a request's URLs as `<img>` elements, and its other values as an array for `runtime.js`.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {

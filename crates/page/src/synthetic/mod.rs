@@ -57,7 +57,7 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
-    /// The page's Content-Type for the resource. If a browser would not accept the generated body with it, the
+    /// The resource's Content-Type in the page. If a browser would not accept the generated body with it, the
     /// usual Content-Type of the resource's type, such as `text/css`.
     pub mime: String,
     /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.

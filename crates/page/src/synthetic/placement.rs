@@ -1,12 +1,12 @@
-//! Assigns references (elements and calls that start requests) to bodies, and writes the bodies.
+//! Decides which generated body starts each request of a page, and writes the bodies.
 //!
-//! The body of a resource's initiator contains the reference to the resource if the body has room. Otherwise
-//! the reference is deferred: it becomes part of the reference to the initiator, and its request starts when
-//! the initiator's response has ended. Resources are placed from the last to the first, because the text of a
-//! reference includes all references that were deferred and became part of it.
+//! A body starts a request with a reference: an HTML element, a script call or a CSS rule. If the body of the
+//! request's initiator is too small, the reference to the initiator starts the request too, as soon as the
+//! initiator's response has ended. Such a request is called deferred. References are placed from the last to
+//! the first, because the text of a reference includes its deferred requests.
 //!
-//! If the browser's driver injects `runtime.js`, the driver can keep references too. A body without room for
-//! its references then contains only the number of one of the driver's lists.
+//! If the browser runs `runtime.js` in each document ([`Runtime::Injected`]), a body without room for its
+//! references contains only the number of a list. The injected script has the lists.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::reference::{Container, InitiatorType, Reference};
 use super::{FidelityGaps, Runtime, runtime_script};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Maximum nesting of deferred references, more than any page needs.
+/// Maximum nesting of JavaScript arrays of requests that start other requests; more than any page needs.
 const MAX_DEPTH: usize = 100;
 
 const DOCTYPE: &str = "<!DOCTYPE html>";
@@ -27,28 +27,28 @@ const NO_ICON: &str = "<link rel=icon href=data:,>";
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
-    /// Bodies with references, by the index of the resource.
+    /// Generated bodies that make a browser send further requests, by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// Lists of references that the browser's driver keeps. Bodies refer to the lists by index.
+    /// JavaScript arrays of requests that bodies are too small to start. Such a body has an array's index.
     pub(super) lists: Vec<String>,
 }
 
-/// The state of a placement. `children` to `carries_runtime` have one item for each reference.
+/// Generates the bodies of a page. The lists from `children` to `carries_runtime` have an item per request.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// For each reference, the references that its response starts and that are not placed yet.
+    /// For each request, the further requests that its response starts, until they are put into a body.
     children: Vec<Vec<usize>>,
-    /// Depth to which deferred references are nested in each reference.
+    /// For each request, the nesting of further requests in the JavaScript array that starts it.
     depth: Vec<usize>,
     /// For each reference, the references that its resource's body contains.
     held: Vec<Vec<usize>>,
     fits_runtime: Vec<bool>,
-    /// True if the document contains `runtime.js`, or gets the script from the browser's driver.
+    /// For each request of a document, true if the document runs `runtime.js` (a part of it, or injected).
     carries_runtime: Vec<bool>,
     /// Script element with `runtime.js`; empty if the driver injects the script.
     runtime: String,
-    /// True if the browser's driver injects `runtime.js`, and keeps the references that fit into no body.
+    /// True if the browser runs a script in each document that starts the requests that fit into no body.
     injected: bool,
     lists: Vec<String>,
     relocated: Vec<usize>,
@@ -99,13 +99,13 @@ impl<'a> Placer<'a> {
         self.writer.references
     }
 
-    /// Returns the size in bytes of the body that the browser gets for a reference, after redirects.
+    /// Returns the size that the body which answers request number `number` must have, in bytes.
     fn room(&self, number: usize) -> usize {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that contain `runtime.js`: documents with a reference that needs a script, and
-    /// documents with a frame that is too small for its references.
+    /// Chooses the documents that contain `runtime.js`, a script that starts requests. They have a request
+    /// that HTML cannot start, or a frame whose own document is too small for its requests.
     fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
@@ -134,8 +134,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Adds `runtime.js` to `document` or the nearest enclosing document with room for it. The enclosing
-    /// document then starts the references that the inner document cannot contain.
+    /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds
+    /// it to the nearest enclosing document with room, which then starts the inner document's requests too.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -143,7 +143,7 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the size of the reference in a document with `runtime.js`, without deferred references.
+    /// Returns the minimum size of HTML that starts request `child`, in a document with `runtime.js`.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body that the browser gets for a reference, and defers the references that do not fit.
+    /// Writes the body that answers request `number`. Requests that the body cannot start begin at its end.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -233,8 +233,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Moves the references into one list of the browser's driver for each byte offset. If room is short,
-    /// joins the last lists. Returns all references if the document has no room for the number of a list.
+    /// Writes a document too small for its requests. It has only numbers of lists, and an injected script has
+    /// the lists: one for each byte offset. Returns all requests if not even one number fits.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -262,6 +262,7 @@ impl<'a> Placer<'a> {
         }
         let mut items: Vec<_> = lists.iter().map(|list| (at_bytes(list), list.clone())).collect();
         if elements < items.len() {
+            // Join the last lists.
             let rest = lists.split_off(elements - 1).concat();
             self.relocated.extend(rest.iter().filter(|&&child| references[child].at_bytes.is_some()));
             items.truncate(elements - 1);
@@ -284,7 +285,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the start of a document: the longest variant that leaves room for references; may be empty.
+    /// Returns the start of a document of `room` bytes, such as its doctype; shorter or empty in a small one.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
@@ -375,7 +376,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, to find the gaps, such as resources never reached.
+    /// Returns the bodies, and the resources that a browser will request too late, too early or never.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];
@@ -411,8 +412,8 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Each item ends at its byte offset, or earlier if later items need the room, or later if earlier items took
-/// it. Items without an offset are at the end.
+/// Joins `head` and the texts of `items` to a body of `len` bytes, padded with comments. Each text ends at
+/// its byte offset, or as near as the other texts permit. Texts without an offset are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.text(head);

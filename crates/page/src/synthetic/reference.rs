@@ -1,5 +1,5 @@
-//! Derives the references that synthetic bodies need from the page: the element or call that starts each
-//! request, the response that precedes the request, and the delay between response and request.
+//! Lists the requests that the generated bodies of a page must start: for each, the element or script call
+//! that starts the request, the response that reveals it, and the delay between response and request.
 
 use std::collections::BTreeSet;
 
@@ -30,17 +30,17 @@ pub(super) enum Container {
     Script,
 }
 
-/// A request that a body must start. The browser follows redirects and sends preflights by itself.
+/// A request that a generated body must make a browser send, with the redirects that the browser follows.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// Resource that the browser requests first.
+    /// Index of the resource that the browser requests first. It may be a redirect or a CORS preflight.
     pub(super) first: usize,
-    /// Last resource of the chain: the first resource, or the one after its redirects and preflight.
+    /// Index of the resource that the browser requests last, after redirects or a preflight; or `first`.
     pub(super) last: usize,
-    /// All resources from the first to the last: redirects, preflights and their targets.
+    /// Indices of all resources that the browser requests: redirects or a preflight, and the last resource.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
-    /// Type of the last resource if its body can contain references; `None` if not, such as for an image.
+    /// Type of the resource after redirects, if its body can start requests; `None` if not, as for an image.
     pub(super) container: Option<Container>,
     /// Index of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
@@ -51,13 +51,13 @@ pub(super) struct Reference {
     pub(super) phase: Phase,
     pub(super) method: String,
     pub(super) request_body_bytes: u64,
-    /// True if the browser sends a CORS preflight, which is part of the chain.
+    /// True if the browser sends a CORS preflight before the request.
     pub(super) preflight: bool,
-    /// Index of the reference to the document in which the request starts; 0 for the root document itself.
+    /// Index of the [`Reference`] to the document in which this request starts; 0 for the root document.
     pub(super) document: usize,
 }
 
-/// Returns each reference after its parent. The first is the root document.
+/// Returns the requests that the bodies of a page must start, each after the request that reveals it.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
