@@ -11,8 +11,8 @@ pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nan
     released.last().unwrap_or(&0) - released.first().unwrap_or(&0)
 }
 
-/// Returns the time that a packet of `bytes` bytes takes over one direction of an idle link: serialisation and
-/// delay. If the rate is a trace, the packet is sent at its start.
+/// Returns the time that a packet of `bytes` bytes takes over one direction of an idle link: serialisation
+/// and delay. If the rate is a trace, the packet is sent at the start of the trace.
 pub fn expected_transit(config: &DirectionConfig, bytes: u32) -> Nanos {
     released(config, 1, bytes)[0]
 }

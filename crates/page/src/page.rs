@@ -20,7 +20,7 @@ pub struct Page {
     pub url: PageUrl,
     /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The source of the resources' initiators (the resources that request them), such as the recording.
+    /// The source of the resources' initiators, which cause their requests, such as the browser's recording.
     pub initiators: Initiators,
     /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]

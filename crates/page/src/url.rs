@@ -122,7 +122,7 @@ pub struct UrlRewrite {
     pub schemes: Schemes,
 }
 
-/// The schemes of the URLs in a page load: `http`, `https`, or for each URL the scheme that the page has.
+/// The schemes of URLs in a page load: `http` for all, `https` for all, or each URL's own scheme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Schemes {
     /// All URLs are `http`: no server uses TLS.

@@ -113,7 +113,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false, to drop a client's Initial packet (`begins`), if the host has not answered an earlier one.
+    /// Returns false, to drop a client's Initial packet (`begins`), if an earlier one has not been answered.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

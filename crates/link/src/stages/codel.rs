@@ -60,7 +60,7 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops packets as `CoDel` requires, then removes the next one. `backlog` bytes wait in other queues.
+    /// Drops packets as `CoDel` requires, then removes the next one. Other flows have `backlog` bytes queued.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -114,7 +114,7 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// The first packet of the queue, if any, and the permission to drop it (`dodequeue_result` in RFC 8289).
+/// A packet taken from the queue, if any, and the permission to drop it (`dodequeue_result` in RFC 8289).
 struct Taken<P> {
     packet: Option<Packet<P>>,
     ok_to_drop: bool,

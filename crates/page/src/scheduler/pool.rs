@@ -275,7 +275,7 @@ impl Pool {
     }
 
     /// Handles a lost connection. Returns the resources that fail because no other connection retries them.
-    /// If the connection was never ready, the only such resource is the server's most urgent request.
+    /// If the connection was never ready, only the server's most urgent request can fail.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),

@@ -36,7 +36,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates a throttle. Each resource has its server in `origin_of`, and its frame's document in `frames`.
+    /// Creates a throttle for images. `origin_of` has each resource's server, `frames` its frame's document.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -83,7 +83,7 @@ impl Throttle {
     }
 
     /// Ends a request, then starts and returns a request that waits in the same frame. Returns `None` if none
-    /// may start, or if the ended request is a redirect (`answered`): then its target takes its place.
+    /// may start, or if a redirect ended with a response (`answered`), because its target takes its place.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

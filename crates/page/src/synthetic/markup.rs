@@ -34,7 +34,7 @@ impl Writer<'_> {
     }
 
     /// Returns an HTML element that starts the request with index `number`; `None` if this takes a script. If
-    /// the document has `runtime.js` (`runtime`), it loads stylesheets, because a `<link>` blocks scripts.
+    /// the document has `runtime.js` (`runtime`), stylesheets take a script: a `<link>` would block scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];

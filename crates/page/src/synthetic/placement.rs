@@ -99,7 +99,7 @@ impl<'a> Placer<'a> {
         self.writer.references
     }
 
-    /// Returns the size that the body which answers request number `number` must have, in bytes.
+    /// Returns the required size in bytes of the body that answers the request with index `number`.
     fn room(&self, number: usize) -> usize {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body that answers request `number`. Requests that the body cannot start begin at its end.
+    /// Writes the body that answers request `number`. Requests that do not fit in start when it has arrived.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
