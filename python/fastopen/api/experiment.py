@@ -50,19 +50,19 @@ class Experiment:
     ) -> None:
         """Define an experiment with `pages`: `Page` objects, files, folders, or names of packaged pages.
 
-        `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
-        numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`
-        can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
+        `factors` are settings such as `rtt="20ms"` (list: `fastopen factors`). A list of values is a sweep.
+        Lists for the network are combined: all combinations with `combine="cross"`; with `"zip"`, all first
+        values, all second values, and so on. `network` names networks instead of RTT and rates. `client`,
+        `tcp`, `origins` and `tls` can also be tables as in an experiment file, like `tolerance` and
+        `smallest_effect`. With `off2` in `transports`, pages load without TFO a second time, to show noise.
 
         `repeats` is 10 by default, or 30 with `vary`. With `vary` (True, or spreads: `{"rtt": "2%"}`), each
         repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
-        With `off2` among `transports`, the experiment is an A/A test.
 
-        `where` and `sample` select pages as in `fastopen run`, but never leave out `Page` objects. `library`
-        and `lenient` are options of the import, as in `fastopen run`. With `as_imported`, recorded waits are
-        used as server think times: the queueing delay in the recorder's network is not subtracted.
-        `tolerance` and `smallest_effect` are tables as in an experiment file. Raises InputError that names
-        the problem.
+        `where` (a condition on page properties) and `sample` (a number of pages) select pages, but always
+        keep `Page` objects. `library` and `lenient` are options of the import, as in `fastopen run`. With
+        `as_imported`, recorded waits are used as server think times: the queueing delay in the recorder's
+        network is not subtracted. Raises InputError that names the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)

@@ -109,8 +109,9 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return charts of single loads: of those
-        with about the median saving, for each page, network and setting."""
+        """Return the charts of the report by name. With `loads`, also return charts of single page
+        loads, without and with TFO, for each page, network and setting. TFO saves about the median time in
+        these page loads."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 

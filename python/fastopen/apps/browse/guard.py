@@ -152,8 +152,8 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode a query argument. If `name` is None, decode a group of the path's pattern as a file name. A
-        value of None stays None."""
+        """Decode the query argument `name`. If `name` is None, decode a part of the URL's path, such as the
+        name of a run's folder. Return None if `value` is None."""
         # The name of a run's folder may be invalid UTF-8.
         if value is None:
             return None
@@ -189,7 +189,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return the name of a run and the URL of its page, as the argument `back` of `show_part`."""
+        """Return the text and the URL of a link to a run's page. The text is the run's name."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:

@@ -131,7 +131,8 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Respond with the figure as a file, or as HTML with a link to `back` (name, URL)."""
+    """Respond with a figure. If the requested file type `ending` is `.svg` or `.csv`, send a download named
+    `file` plus `ending`. Otherwise send HTML with a link to the page `back` (name, URL)."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":

@@ -1,1 +1,1 @@
-"""Test a kernel's Fast Open, and fastopen's evidence of its use, with packetdrill's scripts."""
+"""Test a kernel's TCP Fast Open, and fastopen's detection of its use, with the scripts of packetdrill."""

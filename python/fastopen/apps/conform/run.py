@@ -107,8 +107,9 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data.
-        Sockets with cleared evidence may count or not. Return None if the script did not pass."""
+        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data. A
+        surplus in the script's count is accepted if it is at most the number of sockets that fastopen could
+        not read (`unread`). Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -124,8 +125,8 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Return True if each failed script has a known reason, and fastopen's count of acknowledged SYN data
-        agrees with each script that passed."""
+        """Return True if packetdrill's scripts failed only for known reasons (outcome NOT_HERE), and
+        fastopen's count of acknowledged SYN data agrees with each script that passed."""
         return all(
             result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
             for result in self.results

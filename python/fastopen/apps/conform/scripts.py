@@ -122,7 +122,8 @@ def _copy(folder: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """A known reason why a packetdrill script cannot pass on newer versions of Linux."""
+    """A known failure of the packetdrill script `script` since the Linux version `since`. It is recognized by
+    the text `says` in packetdrill's message, and `words` explains it to users."""
 
     script: str
     """The name of the script, without its group."""

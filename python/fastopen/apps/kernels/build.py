@@ -209,7 +209,8 @@ def _build(job: _Job) -> Built:
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Raise InputError if a source that the user gave is damaged, or has a link to a place outside it."""
+    """Unpack a kernel's source into the folder `tree`. Raises InputError if it was given by the user, and is
+    damaged or contains a link to a place outside it."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:

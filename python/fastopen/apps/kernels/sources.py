@@ -26,13 +26,13 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 @dataclass
 class KernelSource:
-    """The source of a kernel. `name` and `version` go into the manifest."""
+    """The source code of a kernel. `fetch` returns its path. `identity` is a text, such as a digest, that
+    identifies the code. The list of facts about the built kernel (manifest) has `name` and `version`."""
 
     name: str
     version: str
     """The version of the package; empty for a given source, whose Makefile has the version."""
     identity: str
-    """A text that differs between sources with different contents."""
     fetch: Callable[[], Path]
     """Returns the path of the folder, tarball or package, downloaded if necessary. Raises MachineError."""
     sha256: str | None = None

@@ -1,4 +1,4 @@
-"""Parse the server to probe, try connections to it one by one, and conclude how it handles TCP Fast Open."""
+"""Parse a server's address, make connections to it one by one, and record how it handles TCP Fast Open."""
 
 import contextlib
 import re
@@ -309,7 +309,7 @@ def probe(
 
 
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
-    """Return True if no more connections with Fast Open are needed."""
+    """Return True if the server accepted data in a SYN, or if two of the connections sent data in a SYN."""
     accepted = any(trial.syn_data_acked for trial in fastopens)
     return accepted or sum(trial.carried for trial in fastopens) > 1
 

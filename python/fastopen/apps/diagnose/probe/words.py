@@ -1,4 +1,4 @@
-"""Conclude from the trials of a server: a verdict, its evidence and its possible causes."""
+"""Judge a server's support for TCP Fast Open from test connections, and list possible causes of faults."""
 
 from dataclasses import dataclass, replace
 from typing import Final

@@ -159,9 +159,9 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _failures(machine: Machine, grown: Counter[str]) -> Iterator[Behaviour]:
-    """Yield the behaviours that may have incremented TCPFastOpenActiveFail. If it is more than the
-    retransmitted SYNs, some connections failed at once."""
+    """Yield the faults of servers and paths that can explain the growth of TCPFastOpenActiveFail."""
     again = grown["TCPSynRetrans"]
+    # With more failures than retransmitted SYNs, some connections failed without a lost SYN.
     at_once = grown["TCPFastOpenActiveFail"] > again
     if at_once:
         yield BEHAVIOURS["no-queue"]

@@ -30,8 +30,8 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening socket on this machine. `queue` and `process` are None if this user may not inspect the
-    socket's process."""
+    """A listening TCP or MPTCP socket on this machine. `able` is False if the kernel has no Fast Open for it.
+    `queue` and `process` are None if this user may not inspect the socket's process."""
 
     address: str
     port: int
@@ -167,7 +167,8 @@ def _has_mptcp_sockets() -> bool:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return None for other sockets, or if it cannot be read. `is_tcp`: its inode is a TCP listener's."""
+    """Return the listener behind a process's descriptor, if /proc/net/tcp lists it (`is_tcp`) or it uses
+    MPTCP. Return None for any other descriptor, or if it cannot be read."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
@@ -190,7 +191,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Return None if it is not a socket, or if the kernel forbids access (ptrace_may_access)."""
+    """Duplicate a socket of another process. Return None if it is not a socket or access is forbidden."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:

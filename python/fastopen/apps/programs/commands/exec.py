@@ -59,11 +59,11 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process with fastopen.apps.programs.front, which runs `command` and writes `report`.
+    """Replace this process by the module fastopen.apps.programs.front, and pass it `settings` as JSON.
 
-    `program` is the program that supervises the command or emulates its network. `pcap` is the file for
-    packets. `settings` are passed on as JSON. An earlier report is emptied. Raises InputError or MachineError
-    if the report cannot be written."""
+    The module runs `command` under fastopen's Rust program `program`, and writes a report on its use of TFO
+    to `report`. An existing file `report` is emptied first. `pcap` is the file for captured packets. Raises
+    InputError or MachineError if the report cannot be written."""
     # Without a process in between, the shell signals the front directly, and sees its stops and exit code.
     if report is not None:
         try:

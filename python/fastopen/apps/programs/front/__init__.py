@@ -1,4 +1,4 @@
-"""Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves with this program.
+"""Run one command with TCP Fast Open. `fastopen exec` and `fastopen shell` execute this module (execve).
 
-The program blocks signals and waits for them (sigwaitinfo(2)). A thread that a library had started before
-would still receive them, so the program imports almost nothing."""
+The module blocks signals and waits for them (sigwaitinfo(2)). It imports almost nothing, because a thread
+that a library starts earlier would still receive these signals."""

@@ -43,8 +43,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """The error that the supervisor was killed while the command ran. In virtual time, `signal` is the signal
-    that this process received and that ended the kernel. It is None if another process was the cause."""
+    """Raised if the Rust program that supervises the command was killed. In virtual time, `signal` is the
+    signal that killed it, such as SIGINT for Ctrl-C. None stands for any other cause."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
@@ -82,7 +82,8 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Queue the supervisor's records, and None after the last. Wake the main thread by SIGCHLD each time."""
+    """Read JSON lines from the pipe `reading` into the queue `records`, then add None. Each time, send
+    SIGCHLD to this process, because the main thread waits for signals."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
@@ -92,7 +93,7 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 class _Session:
-    """A supervised command. In virtual time, a signal ends the kernel instead of reaching the command."""
+    """A running command and its supervisor: the Rust program that started the command and reports on it."""
 
     def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
         self._supervisor = supervisor
@@ -103,7 +104,8 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on. While the command is suspended, suspend this process. Return the last record."""
+        """Wait for the command's end, and return the supervisor's report from the queue `records`. Meanwhile,
+        pass signals on to the command, and suspend this process while the command is suspended."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -111,12 +113,13 @@ class _Session:
                 continue
             while not records.empty():
                 record = records.get()
-                ended = self._close() if record is None else self._follow(record)
+                ended = self._on_end() if record is None else self._on_record(record)
                 if ended is not None:
                     return ended
 
     def _pass_on(self, happened: signal.struct_siginfo) -> None:
-        # Pass on only signals that a process sent: the command gets the terminal's signals directly.
+        # The command gets the terminal's signals directly. It also has the signals of processes below the
+        # supervisor, which send them to the process group. Pass on only those of other processes.
         sent = happened.si_code <= SI_USER
         if self._virtual and happened.si_signo == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -125,9 +128,9 @@ class _Session:
         if sent and not _is_below(happened.si_pid, self._supervisor.pid):
             os.kill(self._supervisor.pid, happened.si_signo)
 
-    def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the command's `ended` record after the last record, otherwise None. Raises CommandError if
-        the command could not be run."""
+    def _on_record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """Process a message of the supervisor. Return the report on the command if the message is the last
+        one, otherwise None. Raises CommandError if the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -156,8 +159,8 @@ class _Session:
                 return record
         return None
 
-    def _close(self) -> dict[str, Any]:
-        """Return the `ended` record. Raises SupervisorLostError if none came."""
+    def _on_end(self) -> dict[str, Any]:
+        """Return the report on the ended command. Raises SupervisorLostError if the supervisor sent none."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
@@ -172,8 +175,7 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if `pid` is `ancestor` or descends from it. A process below the supervisor sends signals to
-    the process group, so the command already has them."""
+    """Return True if the process `pid` is `ancestor` or descends from it."""
     while pid > 1:
         if pid == ancestor:
             return True

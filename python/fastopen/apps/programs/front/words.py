@@ -36,7 +36,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(document: dict[str, Any]) -> str:
-    """Return a sentence on the use of TFO. The document's `not_helped` counts calls without TFO by reason."""
+    """Return a sentence on a command's use of TFO. `document` is the JSON report of `fastopen exec`."""
     total, not_helped = document["total"], document["not_helped"]
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
@@ -57,7 +57,7 @@ def verdict(document: dict[str, Any]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a note on each unexpected fact about the connections, and on the counters that have grown."""
+    """Yield notes on the JSON report of `fastopen exec`: failures, calls without TFO, counters that grew."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
@@ -100,7 +100,8 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _uncounted(document: dict[str, Any]) -> int:
-    """Count connections that only the kernel reports. io_uring makes no system call to intercept."""
+    """Return the number of TFO connections that the kernel counted, but that the report's totals lack."""
+    # io_uring makes no system call to intercept.
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
