@@ -22,7 +22,8 @@ EVENTS: Final = (
 
 @dataclass
 class NetworkExchange:
-    """One request and its response. Times are seconds of the browser's clock."""
+    """One request and its response, with times in seconds of the browser's clock. `asked` is the request's
+    event. `sent` and `got` are the header fields on the wire, which are reported if `on_the_wire` is True."""
 
     id: str
     asked: Mapping[str, Any]

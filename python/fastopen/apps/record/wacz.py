@@ -37,12 +37,12 @@ _FRAMING: Final = ("transfer-encoding", "content-length")
 
 @dataclass
 class WireExchange:
-    """A request and its response. The body has no chunked coding and no frames of HTTP/2."""
+    """A request, sent `moment_s` seconds after the epoch, and its response. `sent` and `got` are their header
+    fields. `body` is still compressed if the server compressed it (`coded`), but without chunks or frames."""
 
     url: str
     method: str
     moment_s: float
-    """The start of the request, in seconds since the epoch."""
     sent: Headers = field(default_factory=list)
     status: str = ""
     got: Headers = field(default_factory=list)
@@ -74,7 +74,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
 
 
 def _event(line: str) -> Any:
-    """Return None for lines before and after the events."""
+    """Parse a line of Chromium's network log as an event. Return None if the line is not an event."""
     try:
         event = json.loads(line[: line.rindex("}") + 1])
     except ValueError:

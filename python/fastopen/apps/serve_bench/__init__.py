@@ -1,1 +1,1 @@
-"""Benchmark servers with transactions (connections with one request), at fixed rates or by fixed clients."""
+"""Benchmark servers with connections of one request each, at a fixed rate or by a fixed number of clients."""

@@ -159,7 +159,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Name options in the error instead of keys, if all its keys were given as options (`given`)."""
+    """Replace TOML keys in the error by options such as `--rtt`, if all were given as options (`given`)."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -170,12 +170,13 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One combination of a benchmark's settings. `arm` is the use of TFO: none, or cold or warm cookies."""
+    """One combination of a benchmark's settings: the use of TFO (`arm`), the load (`count` transactions per
+    second or `count` clients, by `arrivals`), the server's TFO queue length and SYN cookies, a SYN flood, and
+    a change of the server's TFO cookie key (`new_key`)."""
 
     arm: ArmName
     arrivals: Arrivals
     count: int
-    """The number of transactions per second, or of clients."""
     tfo_queue: int
     syncookies: int
     flood: Flood | None
@@ -183,7 +184,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Map the settings' names to their values as text, such as `load` to `300/s`. Leave out `arm`."""
+        """Map the settings' names to values as text, such as `load` to `300/s`, without the use of TFO."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),
@@ -194,7 +195,8 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return all combinations of a benchmark's settings. A new cookie key is only used with warm cookies."""
+    """Return all combinations of a benchmark's settings. The server changes its cookie key only in those
+    combinations whose clients already have TFO cookies (`warm`)."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
@@ -210,9 +212,9 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Several rounds are
-    shuffled. A job's id is `CELL#ROUND`, with the index of the cell. `server` is the command of an external
-    server, or None for the built-in one. `server_listen` gives its listeners a TFO queue."""
+    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. If repeated, rounds
+    have a random order. A job's id has the indices of combination and round, such as `3#0`. `server` is the
+    command of an external server, None for the built-in one. `server_listen` gives it a TFO queue."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

@@ -146,7 +146,8 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the median change of `threads_us` from the baseline, in percent; None without a baseline."""
+        """Return the median change in percent, relative to the results without TFO, of the processor time of
+        the server's threads per answered transaction. None if there are no results without TFO."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)
@@ -277,7 +278,8 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Append the record of each built world to `worlds`. Repeat jobs that the machine disturbed."""
+    """Run the jobs and yield their results. Repeat a job if this machine was too busy for its timing. Append
+    the description of each emulated network to `worlds`."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         again = []
         for record in _run_once(engine, jobs, worlds):

@@ -1,4 +1,4 @@
-"""Maintain a store of results (finished loads for reuse): inspect it, verify samples, remove old files."""
+"""Maintain a store of finished page loads for reuse: inspect it, repeat some loads to check it, prune it."""
 
 import os
 import random
@@ -79,18 +79,19 @@ def _maker(store: ResultsStore, file: KeptFile) -> str | None:
 
 @dataclass(frozen=True)
 class Pruning:
-    """The selection of files to remove, in addition to damaged files and old temporary files."""
+    """The conditions for a stored result to stay: its age, the total size of the store in `bytes` (the newest
+    results stay), and the program and kernel that made it (`keep_maker`). None stands for no condition."""
 
     older_than_s: float | None = None
     bytes: int | None = None
-    """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the only Maker (program and kernel) whose results stay; None: those of all Makers."""
+    """The digest of the program and kernel (`Maker.digest`)."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged files and the files that `asked` selects. Return their number and total size in bytes.
-    `now` is the time in seconds since the epoch. Raises InputError if the store cannot be read or changed."""
+    """Remove damaged files, old temporary files, and results that do not meet the conditions of `asked`.
+    Return the number and total size of removed files. `now` is in seconds since the epoch. Raises InputError
+    if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -118,13 +119,14 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
 
 @dataclass
 class Verified:
-    """The numbers of results that `verify` repeated or left out, by outcome."""
+    """The numbers of stored results by the outcome of `verify`. `same` results, with `loads` page loads, were
+    equal when repeated. Results `of_others` come from another program or kernel, and were not repeated.
+    `not_again` results cannot be repeated. `disputed` results differed when repeated."""
 
     same: int = 0
     loads: int = 0
     damaged: int = 0
     of_others: int = 0
-    """The number of results by another program or kernel, which were not repeated."""
     not_again: int = 0
     """The number of results that need recorded bodies, or whose repetition the machine disturbed."""
     disputed: list[tuple[str, str, str]] = field(default_factory=list)
@@ -140,8 +142,8 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
-    Skip results of another program or kernel than `maker`. If results differ, move both to the folder
-    DISPUTED. `chance` makes the choice repeatable. Raises InputError, and errors of `Engine.run`."""
+    `maker` is the program and kernel of `engine`. Results of others are skipped. If results differ, both go
+    to the folder DISPUTED. `chance` makes the choice repeatable. Raises InputError, and engine errors."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -166,8 +168,8 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return (None, None) if the file is damaged, or if its job names a program or file: a stranger may have
-    written it."""
+    """Return a stored result and its job, or (None, None) if the file is damaged. A job that would run a
+    program or read a file also counts as damaged, because strangers may write to the store."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

@@ -30,13 +30,13 @@ WIDTH: Final = 150
 
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
-    """One load of a recorded page. Times are in ms, None if unknown or if the load did not finish."""
+    """A comparison of a page's recording with a replay in Chromium. Chromium made `asked` of the `recorded`
+    requests. The recording answered `matched` requests of Chromium, `matched_nearest` of them with a response
+    for another query or port. Times are in ms, None if unknown or if the load did not finish."""
 
     page: str
     recorded: int
-    """The number of requests in the recording."""
     asked: int
-    """The number of recorded requests that the browser made."""
     missing: tuple[str, ...]
     """The recorded requests that the browser did not make: method and URL."""
     matched: int

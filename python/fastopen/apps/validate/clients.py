@@ -32,8 +32,9 @@ Found = tuple[LoadRecord, int] | None
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """A page's load by Chromium and its load by the built-in loader, or the medians of several samples. Times
-    are in ms; None if a load did not finish."""
+    """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`), or medians of
+    several samples. Only the loader made the `missing` requests, only Chromium the `extra` ones. `unlike`
+    counts resources whose reference is at a wrong place. Times are in ms; None if a load did not finish."""
 
     page: str
     arm: str
@@ -42,7 +43,6 @@ class ClientComparison(TwoTimes):
     loader_ms: float | None
     chromium_ms: float | None
     missing: tuple[str, ...]
-    """The URLs that the loader requested and the browser did not."""
     extra: int
     """The number of the browser's requests that the loader did not make, or that the page does not have."""
     invalid: tuple[str, ...]
@@ -111,7 +111,8 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Compare without and with TFO, using the last attempt at each of the `draws` samples."""
+    """Yield two comparisons of the loader's with Chromium's page loads: without and with TFO. Times are the
+    medians of `draws` samples. A repeated page load counts with its last attempt."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

@@ -67,8 +67,9 @@ WIDTH: Final = 80
 
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
-    """The results of loading one page, with or without TFO (`arm`), on both engines: in real time (`host`)
-    and in virtual time (`virtual`). Times are in ms, None if no load was valid."""
+    """The results of loading one page, with or without TFO (`arm`), in real time (`host`) and in virtual time
+    (`virtual`). `program_link` has results in virtual time over fastopen's own link model instead of the
+    kernel's netem. Times are in ms, None if no load was valid."""
 
     page: str
     network: Network
@@ -78,7 +79,6 @@ class EngineComparison(TwoTimes):
     host: CellResult
     virtual: CellResult
     program_link: CellResult
-    """The cell on the virtual engine, with fastopen's own link model instead of the kernel's netem."""
 
     @property
     def allowed_ms(self) -> float:
@@ -200,7 +200,7 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Map (engine, setup, network, arm) to results, which count only connections that carried a request."""
+    """Run a plan, and map (engine, setup, network, use of TFO) to results without unused connections."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}
@@ -212,8 +212,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Return flags for the connections of valid loads that carried a request: True if the SYN carried data.
-    They are grouped by the index of the cell, a combination of page, network, setup and use of TFO."""
+    """Return True or False for each connection that carried a request in a valid page load: True if its SYN
+    carried data. The dict's keys are indices of combinations of page, network, setup and use of TFO."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]

@@ -40,8 +40,8 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values. Raises InputError if a value is invalid or a list. For the error,
-    `options` maps options of `fastopen run` to this command's names."""
+    """Return the network with these values. Raises InputError if a value is invalid or a list. `options`
+    renames options in the error, such as `--rtt` to `--from-rtt`."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -51,8 +51,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return the networks with the values in `written`, such as rtt="20ms,100ms". Raises InputError for an
-    invalid value. For the error, `options` maps options of `fastopen run` to this command's names."""
+    """Return the networks with values from the command line, such as rtt="20ms,100ms". Raises InputError for
+    an invalid value. `options` renames options in the error, such as `--rtt` to `--from-rtt`."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

@@ -113,7 +113,7 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Yield the predictions for each page, or an InputError if the load to predict from is invalid."""
+        """Yield the predicted page load times of each page, or an InputError if its recording is invalid."""
         for page in pages:
             watcher = watch(page.name)
             try:

@@ -116,7 +116,7 @@ def _named(folder: str | None) -> str:
 
 
 def _own(kernel: str | None) -> str | None:
-    """Return the digest of this machine's world program and kernel; None if either is missing."""
+    """Return the digest of fastopen's Rust program and the virtual kernel here; None if one is missing."""
     try:
         return maker_of(find_program(), kernels.find(kernel)).digest
     except MachineError:
