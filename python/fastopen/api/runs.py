@@ -96,7 +96,6 @@ class Run(Closing):
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        """Return an exported table, such as `requests`, from the full records of all loads."""
         flat = Flattener(self._store)
         documents = self._store.documents()
         return _frame(
@@ -109,9 +108,8 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return charts of single page
-        loads, without and with TFO, for each page, network and setting. TFO saves about the median time in
-        these page loads."""
+        """Return the charts of the report by name. With `loads`, also return charts of typical page loads
+        without and with TFO (the saved time is about the median), for each page, network and setting."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 

@@ -137,7 +137,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def _import_command(name: str) -> Any:
-    """Import a command. If apps add to a group, merge their commands."""
+    """Import a command. If several modules define subcommands of `name`, merge them into one group."""
     parts = [import_module(module) for module in modules()[name]]
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):

@@ -73,8 +73,8 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters as TyperCommand does. For `--help` with a topic, return only the parameters
-        of this topic, and for `--help` without a topic only `first_options`."""
+        """Return the command's parameters. For `--help tls` or another topic, return only those of the topic,
+        and for `--help` only the most important ones, whose names `first_options` lists."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:

@@ -33,11 +33,11 @@ class _StandardOutput(io.FileIO):
     failed = False
 
     def write(self, data: Any) -> int:
-        """Raise InputError or MachineError on failure, but BrokenPipeError for Click."""
+        """Write bytes to standard output. Raises InputError, MachineError or BrokenPipeError on failure."""
         try:
             return len(memoryview(data)) if self.failed else super().write(data)
         except BrokenPipeError:
-            raise
+            raise  # Click handles it
         except OSError as error:
             self.failed = True  # Python writes the rest again when it exits
             raise unwritable("standard output", error) from None

@@ -129,8 +129,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function that shows a new progress bar for the loads of the page with the given name. It
-    removes the previous page's bar. On Ctrl-C, print that there is nothing to compare, and exit."""
+    """Yield to a `with` block a function that shows a progress bar for loads of the page with the given name,
+    instead of the bar of the previous page. On Ctrl-C in the block, print a message and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

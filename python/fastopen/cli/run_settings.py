@@ -168,7 +168,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard. Raises InputError for options with which shards cannot be merged."""
+        """Return the part of the run that `--shard` requests. Raises InputError if other options forbid
+        shards, or if each shard would draw random inputs with its own seed (`seed_drawn`)."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)

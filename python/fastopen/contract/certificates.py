@@ -38,8 +38,8 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf certificate with two timestamps and of its intermediate, plus the bytes by
-    which a signature of `keys` in CertificateVerify is longer than the ECDSA signature that is sent."""
+    """Return the bytes of a leaf and an intermediate certificate that use the algorithm `keys`, with two
+    certificate timestamps signed with `timestamps`. Add the bytes that `keys` adds to CertificateVerify."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 

@@ -48,8 +48,8 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, and its settings. In an experiment, `command` may contain placeholders
-    for URLs and HTTP version. In a job, these are replaced."""
+    """The client that loads the page, and its settings. Examples: order of requests (`profile`), `phases` of
+    resources, repeatable scripts (`fixed_scripts`). A job's `command` has no placeholders."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
@@ -140,8 +140,8 @@ def _has(setting: str, client: ClientType) -> bool:
 def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
-    """Raise an error with `message` about the settings `keys` unless `can` is true for the client's type. The
-    remedy lists the clients for which `can` is true, and then `otherwise`, if not empty."""
+    """Raise an error about the settings `keys` unless `can` returns True for the client's type. The error has
+    `message` and a remedy: the clients for which `can` returns True, or the option `otherwise` if given."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

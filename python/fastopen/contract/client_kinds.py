@@ -1,8 +1,8 @@
 """Define the types of clients, with their capabilities. Code looks up a capability in this table instead of
 checking a client's name.
 
-To add a command-line tool, add an entry to _TOOLS. The capabilities that the world program needs are in
-crates/contract/src/client.rs."""
+To add a command-line tool, add an entry to _TOOLS. crates/contract/src/client.rs has the capabilities that
+fastopen's Rust program needs, which executes page loads."""
 
 import shutil
 from collections.abc import Mapping
@@ -40,12 +40,12 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client. The fields' default values are for a command line that the user wrote."""
+    """A type of client, such as curl, and its capabilities. `meaning` and `method` describe it. `kept`,
+    `closed` and `http_words` are parts of its command line. Default values are for a user's own command."""
 
     label: str
     """The client's name in options, files and tables."""
     meaning: str
-    """A description for the table of clients."""
     method: str
     """A description for a methods section. Placeholders: `label`, `program` (with its version), `command`,
     `limits` (on connections), `profile`, `keep_alive`, `processing_scale`."""
@@ -244,7 +244,7 @@ CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)
 
 
 def client_type(kind: ClientKind, label: str) -> ClientType:
-    """Return the type of a client in a job. A command that has a tool's label has the tool's type."""
+    """Return a client's type. A command whose `label` is a known tool, such as curl, has the tool's type."""
     if kind == COMMAND.kind:
         return next((one for one in _TOOLS if one.label == label), COMMAND)
     return CLIENTS[kind]

@@ -29,7 +29,7 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """The tolerated deviations of the emulated network from the job."""
+    """The largest accepted errors of the emulated network. `late_us` limits the delay of packets."""
 
     rtt_us: Microseconds = 1000
     """The largest deviation of the measured RTT. A larger deviation is an error."""
@@ -51,8 +51,8 @@ class Flood(Part):
 
 
 class Transactions(Part):
-    """Transactions with a server under load. Each is a new connection with one request, its response, and the
-    server's FIN (`Connection: close`). The page's resources are requested in turn."""
+    """A load test of a server. Each transaction is a new connection with one request, its response and the
+    server's FIN, for the page's resources in turn. The server may use SYN cookies or get a new TFO key."""
 
     arrivals: Annotated[
         dict[Literal["rate_per_s", "clients"], ArrivalCount], Field(min_length=1, max_length=1)
@@ -75,7 +75,7 @@ class Transactions(Part):
 
 
 class LoadSpec(Part):
-    """One load of a job: its transport, its cookies, and the transactions that replace the page, if any."""
+    """One page load of a job, or a load test of a server by connections with one request (`transactions`)."""
 
     id: NotEmpty
     """The id, repeated in the load's record."""

@@ -1,4 +1,4 @@
-"""Define the record of a load: its requests and connections, and the evidence of both ends."""
+"""Define the record of a page load: requests, connections, and TCP statistics of client and servers."""
 
 from typing import Annotated, Literal
 
@@ -99,14 +99,13 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """The origin's view of a connection's TLS handshake."""
+    """The origin's view of a TLS handshake, for which it may hold its response back."""
 
     resumed: bool
     early_bytes: Count
     """Bytes of early data that the origin had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
-    """The time for which the origin held its first response back until the handshake was complete; 0 if the
-    response was not held back."""
+    """The time for which the origin held its first response back until the handshake's end; 0: not at all."""
 
 
 class TlsSession(RecordPart):
@@ -306,8 +305,8 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The kernel's report on an external server. TCPFastOpenListenOverflow in the origins' counters is the
-    number of connections that found a full queue."""
+    """The kernel's report on an external server, which may have origins behind it (`upstream`). The origins'
+    counter TCPFastOpenListenOverflow counts connections that found a full queue."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
@@ -316,7 +315,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One load: its page load time, requests and connections, and the kernels' evidence."""
+    """One page load: time, requests, connections, TFO cookies before it, and the observer (`seen_at`)."""
 
     type: Literal["load"]
     job: str

@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _current_name(bodies: object) -> object:
-    """Accept `structural`, the name of `synthetic` before contract 2."""
+    """Replace `structural`, which old job files contain, by its new name `synthetic`."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -82,9 +82,9 @@ class Origins(Part):
         return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
 
     def http_at(self, url: str, tls: "Tls | None") -> Http:
-        """Return the version that the server of a page's URL speaks in a load with `tls` (None: cleartext).
-        If only https URLs are served over TLS, servers of http URLs speak HTTP/1.1 (or 1.0), whatever version
-        their host speaks over TLS."""
+        """Return the HTTP version for a page's URL in a load with the TLS settings `tls` (None: cleartext).
+        With `security` `recorded`, http URLs are in cleartext, so their version is 1.1 (or 1.0) even if their
+        host speaks a newer version over TLS."""
         host = host_of(url)
         version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http
         mixed = tls is not None and tls.security == "recorded"
@@ -243,7 +243,7 @@ class Tls(Part):
 
     @property
     def rejects_early_data(self) -> bool:
-        """Return True if origins reject early data that comes with a ticket of the earlier visit."""
+        """Return True if origins reject early data that comes with a session ticket of an earlier connection."""
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property

@@ -20,7 +20,7 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """The use of one direction of the link during the load."""
+    """The use of one direction of the link: packets, losses (outside it: `overruns`), delays (`late_us`)."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""
@@ -38,11 +38,11 @@ class LinkUse(RecordPart):
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
-    """The median time by which packets were released after they were due, in microseconds."""
+    """The median delay of packets after their due times, in microseconds."""
     late_us_p99: Count
-    """The 99th percentile of the time by which packets were released after they were due, in microseconds."""
+    """The 99th percentile of the delays of packets after their due times, in microseconds."""
     late_us_max: Count
-    """The longest time by which a packet was released after it was due, in microseconds."""
+    """The longest delay of a packet after its due time, in microseconds."""
 
 
 class Link(RecordPart):

@@ -1,8 +1,8 @@
-"""Define the output of the world program: one JSON record on each line, with its kind in `type`.
+"""Define the output of fastopen's Rust program fastopen-world, which emulates networks and loads pages.
 
-Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
-validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
-jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models."""
+Each line is a JSON record with its kind in `type`. Unknown keys are ignored: a newer program may add some
+without a new version of this format. Known keys are validated strictly. Old field names stay readable for
+stored runs. tools/generate.py makes a JSON schema and tables in docs/dev/contract.md from these models."""
 
 from functools import cache
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
 class MeasuredRtt(RecordPart):
-    """The requested and the measured RTT in microseconds."""
+    """RTTs in microseconds: requested, expected (with the transmission time of probes), and measured."""
 
     asked: Count
     """The job's RTT."""
@@ -49,8 +49,8 @@ class MeasuredRate(RecordPart):
 
 class Measured(RecordPart):
     """The measurements of the emulated network. Probes cross the requested link without loss, jitter or
-    reordering, and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may
-    arrive at any point of the trace."""
+    reordering, and with a tail-drop queue. If the job has packet times (`trace_ms`) instead of a rate, the
+    rate is unlimited for them."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -82,11 +82,11 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Differences between the page and the requests that synthetic bodies make a browser send, in any of the
-    job's loads. Each key lists the indices of resources."""
+    """The indices of resources that synthetic bodies do not make a browser request as the page does, in any
+    load: not at all (`left_out`), from an earlier place (`relocated`), or too early (`early`)."""
 
     left_out: list[Count]
-    """Resources to which no body refers, because no body has room for the reference."""
+    """Resources to which no body refers, for lack of room."""
     relocated: list[Count]
     """Resources whose reference is earlier than in the page."""
     early: list[Count]
@@ -125,7 +125,7 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the server's CPU core during the transactions (`/proc/stat`)."""
+    """The use of the CPU core that runs the server, and receives its packets if `steered` (`/proc/stat`)."""
 
     number: Count
     """The number of the core to which the server's threads are pinned."""
@@ -265,11 +265,11 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """Raised if a line of the world program's output is not a valid record. The message is the reason."""
+    """Raised if fastopen's network emulator writes an invalid record. The message is the reason."""
 
 
 class ContractError(RecordError):
-    """Raised if the world program has another version of the input and output format than CONTRACT."""
+    """Raised if the network emulator's records have another format version than this code supports."""
 
 
 def parse_record(line: bytes | str) -> Record:

@@ -110,7 +110,6 @@ async def runs(at: Guarded) -> None:
 
 
 def _size(count: int) -> str:
-    """Format a size, rounded to three significant digits."""
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
@@ -121,7 +120,6 @@ def _matches(run: RunSummary, search: str) -> bool:
 
 
 async def _drawing(at: Guarded, figure: Figure) -> Markup:
-    """Draw a figure as HTML. This may take seconds."""
     made = await at.kept.drawing.run(drawn, figure)
     template = environment("fastopen.report").get_template("sections.html.jinja")
     chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]
@@ -131,8 +129,6 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Respond with a figure. If the requested file type `ending` is `.svg` or `.csv`, send a download named
-    `file` plus `ending`. Otherwise send HTML with a link to the page `back` (name, URL)."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":

@@ -107,9 +107,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data. A
-        surplus in the script's count is accepted if it is at most the number of sockets that fastopen could
-        not read (`unread`). Return None if the script did not pass."""
+        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data,
+        apart from sockets that fastopen could not read (`unread`). Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread

@@ -130,9 +130,7 @@ class Known:
     says: str
     """Text in packetdrill's message for this failure. Other failures of the script are not excused."""
     since: str
-    """The first version of Linux on which the script cannot pass."""
     words: str
-    """The reason, for users."""
 
 
 KNOWN: Final = (

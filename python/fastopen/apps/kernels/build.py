@@ -154,7 +154,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
                 own = recipe.copied_to(work / "recipe")
                 return _build(_Job(request, own, work, log, watch, started))
             except StepFailedError as error:
-                raise MachineError(*_why(error.program, folder / LOG)) from None
+                raise MachineError(*_message_and_remedy(error.program, folder / LOG)) from None
             except OSError as error:
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 message = f"the disk of {folder} is full" if full else f"the build failed: {error}"
@@ -209,12 +209,11 @@ def _build(job: _Job) -> Built:
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Unpack a kernel's source into the folder `tree`. Raises InputError if it was given by the user, and is
-    damaged or contains a link to a place outside it."""
+    """Unpack a kernel's source into the folder `tree`. Raises InputError if the user's source is unusable."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:
-        message, remedy = _why(error.program, Path(job.log.name))
+        message, remedy = _message_and_remedy(error.program, Path(job.log.name))
         if job.request.source is None or remedy == MAKE_ROOM:
             raise
         raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
@@ -258,8 +257,7 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
     return read_kernel(place)
 
 
-def _why(program: str, log: Path) -> tuple[str, str]:
-    """Return the error message and the remedy for a failed build."""
+def _message_and_remedy(program: str, log: Path) -> tuple[str, str]:
     if b"No space left on device" in log.read_bytes():
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
     message = f"the kernel's build failed in {Path(program).name}: {errors_in(log)}"

@@ -38,7 +38,6 @@ class NetworkExchange:
     body: tuple[str, bool] | None = None
     """The decoded body, and True if it is base64; None if the browser does not return the body."""
     on_the_wire: bool = False
-    """True if the browser's network stack reports the header fields."""
     sent: Mapping[str, str] | None = None
     """Header fields as they were sent; None if the network stack does not report them."""
     got: Mapping[str, str] | None = None

@@ -59,7 +59,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
         constants = json.loads(next(file).rstrip().rstrip(",") + "}")["constants"]
         names = {number: name for name, number in constants["logEventTypes"].items()}
         for line in file:
-            event = _event(line)
+            event = _parse_event(line)
             if event is None:
                 continue
             name, params = names.get(event["type"], ""), event.get("params") or {}
@@ -73,8 +73,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
     yield from (one for one in found if one.status and one.url in urls)
 
 
-def _event(line: str) -> Any:
-    """Parse a line of Chromium's network log as an event. Return None if the line is not an event."""
+def _parse_event(line: str) -> dict[str, Any] | None:
     try:
         event = json.loads(line[: line.rindex("}") + 1])
     except ValueError:

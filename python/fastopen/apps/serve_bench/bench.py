@@ -170,9 +170,8 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One combination of a benchmark's settings: the use of TFO (`arm`), the load (`count` transactions per
-    second or `count` clients, by `arrivals`), the server's TFO queue length and SYN cookies, a SYN flood, and
-    a change of the server's TFO cookie key (`new_key`)."""
+    """One combination of settings. `arm` is the use of TFO. `count` is the number of clients, or of
+    transactions per second (`arrivals`). The server has a `tfo_queue`, and may get a new TFO key."""
 
     arm: ArmName
     arrivals: Arrivals

@@ -89,9 +89,8 @@ class Pruning:
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged files, old temporary files, and results that do not meet the conditions of `asked`.
-    Return the number and total size of removed files. `now` is in seconds since the epoch. Raises InputError
-    if the store cannot be read or changed."""
+    """Remove damaged files, old temporary files, and the results that `asked` excludes. Return their number
+    and bytes. `now` is in s since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):

@@ -152,8 +152,6 @@ def _asked(found: Found) -> set[int]:
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Combine samples. A median time is None if a sample lacks the time."""
-
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]
         return median(known) if len(known) == len(draws) else None

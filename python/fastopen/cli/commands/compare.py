@@ -84,7 +84,7 @@ def command(
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
-    """Print each comparison as sentences and tables, with the checks of its limits."""
+    """Print comparisons of runs as sentences and tables, each with its checks of limits (`--fail-on`)."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:

@@ -73,7 +73,6 @@ def command(
 
 def _check_setting() -> int:
     """Return the value of net.ipv4.tcp_fastopen. Raises MachineError if Fast Open is off for clients."""
-    # Check it now, because the error of a later setsockopt has no remedy.
     text = sysctl(SETTING) or ""
     if not text.isdecimal():
         remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"

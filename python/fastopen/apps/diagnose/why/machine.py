@@ -167,8 +167,8 @@ def _has_mptcp_sockets() -> bool:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the listener behind a process's descriptor, if /proc/net/tcp lists it (`is_tcp`) or it uses
-    MPTCP. Return None for any other descriptor, or if it cannot be read."""
+    """Return the listener behind a descriptor of a process. None unless it is a readable MPTCP listener, or a
+    TCP listener (`is_tcp`: its inode is in /proc/net/tcp)."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None

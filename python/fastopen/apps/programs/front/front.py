@@ -175,7 +175,6 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if the process `pid` is `ancestor` or descends from it."""
     while pid > 1:
         if pid == ancestor:
             return True

@@ -100,8 +100,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _uncounted(document: dict[str, Any]) -> int:
-    """Return the number of TFO connections that the kernel counted, but that the report's totals lack."""
-    # io_uring makes no system call to intercept.
+    """Return the number of TFO connections, such as io_uring's, that only the kernel counted."""
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
