@@ -243,7 +243,7 @@ class Tls(Part):
 
     @property
     def rejects_early_data(self) -> bool:
-        """Return True if origins reject early data that comes with a session ticket of an earlier connection."""
+        """Return True if origins reject early data sent with a session ticket of an earlier connection."""
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property

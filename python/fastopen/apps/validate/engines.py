@@ -212,8 +212,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Return True or False for each connection that carried a request in a valid page load: True if its SYN
-    carried data. The dict's keys are indices of combinations of page, network, setup and use of TFO."""
+    """Map the index of each combination of page, network, setup and use of TFO to a list. It has an entry for
+    each connection that carried a request in a valid page load: True if the connection's SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
