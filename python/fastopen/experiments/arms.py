@@ -68,7 +68,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return a copy of the arm that uses TLS, or cleartext if `tls` is None."""
+        """Return a copy of this way to begin connections, with TLS, or in cleartext if `tls` is None."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -163,7 +163,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return those of the arms that use TFO. The first is the one that short reports show."""
+    """Return the named uses of TFO, such as with warm cookies. Short reports show only the first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -171,12 +171,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value for the arm with TFO that short reports show. Return None if no arm uses TFO."""
+    """Return the value for loads with TFO, preferably with warm cookies; None if there is no such value."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline (no TFO). Empty if `names` lacks the baseline."""
+    """Return `names` without `off` (no TFO), the baseline to compare with. Empty if `off` is missing."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,10 +184,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms (with and without TFO) and the TLS settings that a user requests with --transports.
-    `words` are the values of --transports. None stands for cleartext. If all words are names of arms or
-    `all`, the settings are `tls`. Otherwise, words such as `tcp` and `tls` choose between cleartext and TLS.
-    TLS then has each setting in `tls` that is not None, or the default if there is none."""
+    """Return the uses of TFO, such as `warm`, and the TLS settings that the values of --transports request.
+    None stands for cleartext. If all words are uses of TFO, or `all`, the TLS settings are `tls`, unchanged.
+    Otherwise, words such as `tcp` request cleartext. Words such as `tls` request TLS with each setting in
+    `tls` that is not None, or with the default settings if there is none."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

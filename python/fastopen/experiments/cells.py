@@ -36,14 +36,14 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> Point:
-    """Return the network, setup and engine that `at` refers to, and its arm if it is a cell."""
+    """Return the conditions that `at` selects: network, setup, engine, and the use of TFO if it has one."""
     arm = getattr(at, "arm", None)
     return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The settings that vary in an experiment, and the RTT in any case. Their values name cells in tables."""
+    """The settings that vary in an experiment, and always the RTT. Tables label rows with their values."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -54,25 +54,25 @@ class VaryingFactors:
     """True if the RTT varies, and tables do not show names of networks, which imply the RTT."""
 
     def point(self, at: Comparison) -> Point:
-        """Return the network, setup and engine that `at` refers to, and its arm if it is a cell."""
+        """Return the conditions that `at` selects: network, setup, engine, and any use of TFO."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
-        """Return the values that distinguish `at` among cells of its page: `20 ms, 2 Mbit/s down`, `4g`."""
+        """Return a label of the varying settings under the conditions `at`: `20 ms, 2 Mbit/s down`, `4g`."""
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
-        """Return the name of a cell with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
+        """Return the label of conditions with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.preposition} {self.name(at)}"
 
     @property
     def preposition(self) -> str:
-        """Return the preposition for names of cells: `at` if they begin with the RTT, otherwise `for`."""
+        """Return the preposition for labels such as `20 ms`: `at` if they begin with the RTT, else `for`."""
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the values, such as `HTTP/2, TLS 1.3`, of those varying settings for which reports give a
-        separate verdict on TFO for each value (`Factor.question`). Empty if there are none."""
+        """Return the values, such as `HTTP/2, TLS 1.3`, for which reports ask separately: does TFO help here?
+        They are values of varying settings with `Factor.question`. Empty if there are no such settings."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -84,12 +84,12 @@ class VaryingFactors:
         return [factor for factor in self.varying if factor.name not in names]
 
     def phrases(self, at: Comparison, factors: Iterable[Factor]) -> tuple[str, ...]:
-        """Return the values of these factors at a cell or comparison as phrases: `20 ms`, `TLS 1.3`."""
+        """Return the values of these settings under the conditions `at` as phrases: `20 ms`, `TLS 1.3`."""
         point = self.point(at)
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Comparison, factor: Factor) -> str:
-        """Return a cell's name without the value of `factor`, and without the RTT if it does not vary."""
+        """Return the label of conditions without the value of `factor`: `20 ms` for `20 ms, 2 Mbit/s`."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
@@ -113,7 +113,7 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Return the settings that differ between networks, setups or engines of an experiment."""
+    """Return the settings that vary in an experiment: of its networks, clients and servers, or engines."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
@@ -124,7 +124,6 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
 
 
 def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return False if the factor varies only because some points lack its part, such as TLS settings."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True
@@ -132,7 +131,7 @@ def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
 
 
 def network_labels(experiment: Experiment) -> list[str]:
-    """Return a short label for each network, unique in ids of jobs: `20ms`, `20ms,down2mbit`."""
+    """Return a short, unique label for each network, for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
     others = [factor for factor in varying if factor is not RTT]
@@ -146,7 +145,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """Return a short label for each setup, unique in ids of jobs; an empty label if there is only one."""
+    """Return a unique label for each setup (client and servers), for ids of jobs. A single label is empty."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part != "network"]
     return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])

@@ -1,4 +1,4 @@
-"""Make the client of an experiment from settings, and adapt it to the page that a job loads."""
+"""Turn settings into an experiment's client, such as curl, and put a page's URLs into its command line."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -28,8 +28,9 @@ KINDS: Final = tuple(CLIENTS)
 
 def client_of(settings: Mapping[str, Any]) -> Client:
     """Return the client, the program that loads pages, with these settings. The keys are fields of `Client`.
-    The default `kind` is the loader. `command` is a command line or its words. Settings of other kinds are
-    ignored. Raises ValueError for a wrong kind or command, ValidationError for other wrong values."""
+    `kind` names the program, by default fastopen's own `loader`. Settings that only other programs have are
+    ignored. `command` is a command line, as text or as a list of words. Raises ValueError for a wrong kind or
+    command, ValidationError for other wrong values."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -106,7 +107,7 @@ def default_request_heads(of: ClientType) -> RequestHeads:
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the origins, which serve synthetic bodies if the client reads bodies and `bodies` is not set."""
+    """Return `origins`, but with synthetic bodies if the client reads bodies and `bodies` is not set."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -62,8 +62,9 @@ def experiment_of(
     named: object = None,
 ) -> Experiment:
     """Return the experiment that a TOML document, or a mapping with the same keys, describes. `folder` is the
-    base of relative paths. `factors`, `combine` and `named` have additional settings; see `read_asked`.
-    Raises one InputError with all faults, each with its place in `source`."""
+    base of relative paths. `factors` maps settings such as `rtt` to values that replace the document's.
+    `combine` and `named` apply if the document lacks `network.combine` (`cross` or `zip`) or `network.named`
+    (such as `4g`). Raises one InputError with all faults, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

@@ -36,8 +36,8 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """An estimate of the remaining time of a run. It corrects the estimate for the unfinished page loads by
-    the time that the finished ones really took."""
+    """An estimate of a run's remaining seconds. It scales the estimate for unfinished page loads by the ratio
+    of real to estimated time so far. `costs` has the estimated seconds of one load, by the id of its job."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""
@@ -49,7 +49,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the estimate at the start of a run. `pending` maps the jobs to run to their loads' ids."""
+        """Return an estimate of the time that the `pending` page loads take: lists of their ids by job id."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs

@@ -179,7 +179,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return the pydantic field of the first path in `fields`; None if jobs have no such field."""
+        """Return the pydantic definition of the first field that the setting sets; None if it sets none."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -258,7 +258,7 @@ class Factor:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[Point]) -> bool:
-        """Return True if the factor has its default, or no value, at every point."""
+        """Return True if the setting has its default, or no value, under all these conditions (`points`)."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))

@@ -91,14 +91,14 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The settings that a user requests, converted to base units (us, bytes, bit/s), without duplicates."""
+    """Settings that a user requested, in base units (us, bytes, bit/s), each with one or more values. `named`
+    are networks that were requested by a name, such as `4g`. `combine`: networks have all combinations of the
+    values (`cross`), or the first value of each setting, the second value of each, and so on (`zip`)."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
     source: SettingSource
     combine: Combine = "cross"
-    """Combination of the lists of values for a network: `cross` forms all combinations, `zip` combines the
-    first values of all lists, then the second values, and so on."""
     folder: Path = field(default_factory=Path)
     """Folder to which the paths of traces, and of files in a server's command line, are relative."""
     named: tuple[NamedNetwork, ...] = ()
@@ -149,7 +149,7 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return [None] for a rate that a trace replaces, and [] if the job's model has the default."""
+        """Return a setting's values: requested, or by default. A rate that a trace replaces has only None."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -158,8 +158,9 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms to compare, such as `warm`, and a setup for each combination of client, server, TCP
-        and TLS. If large certificates are compared, add setups that reduce their cost. Raises InputError."""
+        """Return the requested uses of TFO, such as `warm`, and a setup for each combination of client,
+        server, TCP and TLS settings. If large certificates are compared, add setups that reduce their cost,
+        for example by compression. Raises InputError if a setting is invalid."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
@@ -174,7 +175,7 @@ class Asked:
             tls = {"session": self._sessions(clients), **tls}
             answering = {"http": self._versions(clients), **answering}
         by_host = {"http2_hosts", "http3_hosts"} & answering.keys()
-        usual: dict[str, Any] = {"version": "1.3" if self._encrypts(words, clients) else None}
+        usual: dict[str, Any] = {"version": "1.3" if self._tls_by_default(words, clients) else None}
         # With security `recorded`, a page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
         multiplexed = {"2", "3"} & {*answering.get("http", ())} or by_host
         if {*words} <= ARMS.keys() and not tls and not multiplexed:
@@ -202,8 +203,7 @@ class Asked:
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
-    def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS by default."""
+    def _tls_by_default(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)
@@ -250,22 +250,23 @@ class Asked:
                 raise self.fault(f"works only with {needed}", (factor.name,), remedy)
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are fields of Experiment, such as `pages`. Raises InputError."""
+        """Return an experiment with the requested settings and the fields `others`, such as `pages`. Raises
+        InputError if a setting is invalid, or if settings contradict each other."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         with self._converted_errors():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an InputError about those settings of `names` that the user requested, or about all."""
+        """Return an error that names the requested settings among `names`, or all of them if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert a ValidationError into an InputError about the setting, or else about factors of `parts`.
-        Other errors are about `client` and `command`."""
+        """Convert a ValidationError into an InputError that names the wrong setting. If that is unknown, name
+        the settings of `parts`, such as `tls`. Any other ValueError concerns `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -315,7 +316,9 @@ def read_asked(
 ) -> Asked:
     """Check the settings that a user wrote, and convert them to base units. `written` maps names of settings
     to values; None means not requested. `named` has names of networks, such as `4g`. Several values or names
-    are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
+    are a list, or a text with commas. `combine` is `cross` to combine each value with each, or `zip` to
+    combine the first values, then the second ones. `folder` is the base of relative paths. Raises InputError
+    if a setting is invalid, and names it as `source` does."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -386,7 +389,8 @@ def networks_asked(**written: object) -> list[Network]:
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return a setup for each combination of settings: `profile="browser,mget"`. Raises InputError."""
+    """Return a setup (client and servers) for each combination of the values of settings. For example,
+    `profile="browser,mget"` makes two setups. Raises InputError if a value is invalid."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 

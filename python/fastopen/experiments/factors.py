@@ -436,7 +436,7 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """Return the value of each setting under these conditions, as `--json` prints it, by exported name."""
+    """Map the key of each setting in `--json`, such as `rtt_ms`, to its value under the given conditions."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS

@@ -62,7 +62,7 @@ def name_of(network: Network) -> str | None:
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if all networks have the rates of runs that set none: those of RATES_BY_DEFAULT."""
+    """Return True if all networks have the default rates, which apply if a run sets an RTT but no rates."""
     usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
     return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 

@@ -83,28 +83,30 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
-    """Return True if a job with the same seed produces the same bytes again, as it does in virtual time with
-    a deterministic client."""
+    """Return True if a job with the same seed always has exactly the same results under the conditions `at`.
+    The time must be virtual, and the client deterministic."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a new random seed if any load is random. `auto` replaces "auto" engines."""
+    """Return the experiment with a new random seed, or unchanged if none of its page loads is random. `auto`
+    is the engine (`host` or `virtual`) to use for "auto"."""
     if all(exact_rows(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return, for each combination of network, setup and engine, True if all its repeats have the same
-    result. `auto` replaces "auto" engines."""
+    """Return a flag for each combination of network, setup and engine: True if all its repeats have the same
+    result, because nothing is random. `auto` is the engine (`host` or `virtual`) to use for "auto"."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of repeats with random inputs (`--vary`): fewer for many combinations."""
+    """Return the default number of repeats with random inputs (`--vary`). It is smaller if each repeat has
+    many page loads. `pages` is the number of pages, and `auto` the engine to use for "auto"."""
     loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
@@ -122,15 +124,15 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
 
 
 def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
-    """Return the network and client of a cell in a repeat, with the repeat's random inputs (`vary`)."""
+    """Return the network and client of page loads, with random values for this repeat if `vary` is set."""
     network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, repeat)
     return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan that loads these pages in an experiment. `auto` replaces "auto" engines. Raises
-    InputError if a page or setting is invalid, or if there are too many loads."""
+    """Plan an experiment's loads of these pages. `auto` is the engine (`host` or `virtual`) to use for
+    "auto". Raises InputError if a page or setting is invalid, or if there are too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -147,13 +149,13 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
         label = f"{page.name}@{networks[network]}" + (f",{setups[setup]}" if setups[setup] else "")
         suffix = f"/{engine}" if len(engines) > 1 else ""
         try:
-            usual = _job(experiment, page, comparison, label)
+            template = _job(experiment, page, comparison, label)
             for repeat in range(repeats_of(experiment, comparison)):
                 # A world has the same name, and so the same seed, on each engine.
                 world = f"{label}#{repeat}"
-                changes = _changes_of_repeat(experiment, usual, page, comparison, repeat, world)
+                changes = _changes_of_repeat(experiment, template, page, comparison, repeat, world)
                 # A copy skips the validation of the page.
-                job = usual.model_copy(update={"id": world + suffix, **changes})
+                job = template.model_copy(update={"id": world + suffix, **changes})
                 jobs.append(PlannedJob(job, comparison, repeat, of_load))
         except ValidationError as error:
             raise input_error(error, f"page {page.name}") from None
@@ -178,7 +180,7 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a template for jobs, which replace its id (`label`), seed, order of loads and sampled values."""
+    """Return a job to copy for each repeat. Copies get an own id, seed, order of loads, and random values."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -215,21 +217,21 @@ def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 
 
 def _changes_of_repeat(
-    experiment: Experiment, usual: Job, page: Page, comparison: Comparison, repeat: int, world: str
+    experiment: Experiment, template: Job, page: Page, comparison: Comparison, repeat: int, world: str
 ) -> dict[str, Any]:
-    """Return the values that differ from `usual`. Seed and order of loads are derived from `world`, the job's
-    id without its engine."""
+    """Return the fields of a repeat's job that differ from `template`, the job without random values. Derive
+    its seed and order of loads from `world`, the name of its emulated network."""
     changes: dict[str, Any] = {"seed": derive_seed(experiment.seed, "world", world)}
     if not without_chance(experiment, comparison):
         # If nothing is random, the order of the loads has no effect, and stays that of the experiment.
         key = partial(derive_seed, experiment.seed, "arms", world)
-        changes["loads"] = sorted(usual.loads, key=lambda load: key(load.id))
+        changes["loads"] = sorted(template.loads, key=lambda load: key(load.id))
     if (drawn := draw_of(experiment, comparison, repeat)) is not None:
         changes |= {
-            "page": drawn.page(page) if page.explanations else usual.page,
-            "network": drawn.network(usual.network),
-            "client": drawn.client(usual.client),
-            "origins": drawn.origins(usual.origins),
+            "page": drawn.page(page) if page.explanations else template.page,
+            "network": drawn.network(template.network),
+            "client": drawn.client(template.client),
+            "origins": drawn.origins(template.origins),
             "start_phase_us": drawn.start_phase,
             "shuffle_equal_requests": drawn.order,
         }
@@ -280,7 +282,6 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Number repeated names, because a page's name identifies its cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:
