@@ -21,7 +21,8 @@ FILE: Final = "published.csv"
 
 
 class PublishedCell(BaseModel):
-    """A row of a published table of page load times, as printed. `off_ms` and `tfo_ms` correct misprints."""
+    """A row of a published table: a page's load times without TFO (`plt_off`) and with TFO (`plt_tfo`), as
+    printed. The properties `off_ms` and `tfo_ms` return these times in ms, with printing errors corrected."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +57,7 @@ class PublishedCell(BaseModel):
         return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
 
     def printed_off(self, table: PublishedTable) -> float:
-        """Return the printed time without TFO, in the row's unit. `table` tells if columns are swapped."""
+        """Return the printed time without TFO, from the column for TFO if the table has them swapped."""
         return self.plt_tfo if table.swapped else self.plt_off
 
     @property
@@ -89,8 +90,8 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def check_table(table: PublishedTable, source: SettingSource) -> None:
-    """Raise InputError if `same_rig` names an unknown table, or if a misprint is not the time without TFO of
-    exactly one row. `source` is the experiment's file."""
+    """Raise InputError if an experiment's file (`source`) describes a published table wrongly: if `same_rig`
+    names an unknown table, or if the table does not print a misprinted time exactly once."""
     known = dict.fromkeys(cell.experiment for cell in all_published_cells())
     for name in table.same_rig:
         if name not in known:
@@ -112,8 +113,9 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
 
 
 def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-    """Return the networks and the rows of all published tables from the experiment's test setup (`same_rig`).
-    The experiment's own networks and rows come first. Each row has its page's name and network's index."""
+    """Return a list of networks, and the published rows measured over them: rows of the experiment's table
+    and of tables from the same test setup (`same_rig`). The experiment's networks and rows come first. Each
+    row comes with its page's name and the index of its network in the list."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
         return networks, []

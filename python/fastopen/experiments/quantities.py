@@ -18,8 +18,9 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """The functions that parse and format one kind of value, such as durations. `read` parses a value that a
-    user wrote, and returns it in base units (us, bytes, bit/s). It raises UnitError for wrong values."""
+    """The functions for one kind of value, such as durations. `read` converts user input to base units (us,
+    bytes, bit/s) or raises UnitError, and `write` does the opposite. `text` formats values for tables, and
+    `export` for JSON. `in_contract` returns False for values that jobs store in another form."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -54,7 +55,7 @@ class Quantity:
 
 
 def choice(*accepted: str) -> Quantity:
-    """Return a quantity that accepts only these words."""
+    """Return the functions for a setting whose value must be one of these words."""
 
     def read(value: object) -> str:
         if isinstance(value, str) and value.strip() in accepted:
@@ -146,17 +147,16 @@ def _server(value: object) -> list[str]:
     return list(words)
 
 
-def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (host, value). The TOML key `a.test` without quotes is a nested table."""
+def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield (host, value). In TOML, an unquoted host `a.test` is a table `a` with a key `test`: join them."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _hosts(value, f"{domain}{name}.")
+            yield from _hosts(value, f"{prefix}{name}.")
         else:
-            yield f"{domain}{name}", value
+            yield f"{prefix}{name}", value
 
 
 def _extra_rtts(value: object) -> dict[str, int]:
-    """Return the extra RTT of each host in us."""
     if isinstance(value, Mapping):
         pairs = [*_hosts(value)]
     else:

@@ -27,8 +27,8 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the setup's origins, with a version for each host of the page instead of the HTTP version
-    `recorded`. It is the newest that setup and network support, and not newer than the recorded version."""
+    """Return the settings of the setup's servers. If their HTTP version is `recorded`, choose a version for
+    each host: the newest version up to the recorded one that the setup and the network support."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins
@@ -43,7 +43,7 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
 
 
 def _supported(setup: Setup, network: Network) -> list[Http]:
-    """Return the supported versions above HTTP/1.1, newest first."""
+    """Return the HTTP versions above 1.1 that both the setup and the network support, newest first."""
     if setup.tls is None or setup.origins.closes:
         return []
     able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]

@@ -39,7 +39,10 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """A property that a published test setup may have had. Of each name, a rig has at most one property."""
+    """A condition under which page load times may have been measured before they were published, such as a
+    smaller initial window. `set` and `off` (only without TFO) change settings of the experiment. `rtt_factor`
+    multiplies the RTT, `rtt_plus_ms` is added to it. `tfo_ms` slows responses with TFO. `fitted` is a way to
+    adapt the page to published times. Conditions of the same `name` exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -59,7 +62,6 @@ class Property(BaseModel):
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the published RTT."""
     rtt_plus_ms: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """Milliseconds added to the RTT after it is multiplied by `rtt_factor`."""
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
@@ -89,12 +91,13 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment that repeats a published measurement, and properties of its setup (see Property)."""
+    """The experiment that repeats the published measurement of one page under assumed conditions. `off` is
+    its variant for loads without TFO. Published times with TFO are compared with those of `arm`, such as
+    `warm`. `tfo_ms` slows each response with TFO. `fitted` is a way to adapt the page to published times."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
-    off: Experiment
-    """The experiment for loads without TFO; the same object as `experiment` if no property sets `off`."""
+    off: Experiment  # the same object as `experiment` if no property sets `off`
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -102,7 +105,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs (possible test setups) of a published measurement: the sets of its possible properties."""
+    """All test setups ("rigs") with which published load times may have been measured. Each is a set of
+    conditions out of `properties`, with different names. `base` is the experiment without any of them."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -127,15 +131,15 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the experiment's networks, and after them those of other tables from its test setup."""
+        """Return the experiment's networks, then networks of other tables measured with its test setup."""
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's rows of all published tables, each with the index of its network in `networks`."""
+        """Return a page's published rows measured with this test setup, each with its index in `networks`."""
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the rows of the published table that the base experiment is compared with."""
+        """Return the published rows to compare with the experiment, only of its own table."""
         table = self.base.published
         cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
@@ -147,13 +151,13 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
-        """Yield each rig, those with the fewest properties first. `order` sorts rigs with equally many."""
+        """Yield each set of test conditions (rig), small sets first. `order` sorts sets of equal size."""
         for count in range(len(self.names) + 1):
             alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
             yield from sorted(chain.from_iterable(alike), key=order)
 
     def neighbours(self, rig: Rig) -> list[Rig]:
-        """Return the rigs that have one property more than `rig`, or a different value of one property."""
+        """Return the sets of test conditions with one condition more than `rig`, or one changed value."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -165,8 +169,8 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the setting that repeats a page's measurement on this rig. Raises InputError if its
-        properties exclude each other."""
+        """Return the experiment that repeats the measurement of a page under these test conditions (`rig`).
+        Raises InputError if they contradict each other."""
         own = [one for one in rig if one.is_about(page)]
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -180,7 +184,7 @@ class RigSpace:
         )
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the base experiment with these properties. Raises InputError if they exclude each other."""
+        """Return the experiment for one page with the test conditions `own` (`off`: loads without TFO)."""
         networks: list[Network] = []
         experiment: Experiment | None = None
         for network in self.networks:
@@ -209,7 +213,7 @@ class RigSpace:
     def _at_fault(
         self, network: Network, own: Sequence[Property], page: str, *, off: bool
     ) -> Sequence[Property]:
-        """Return the smallest set of the properties that makes the experiment invalid."""
+        """Return the smallest set of the test conditions `own` that makes the page's experiment invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -308,8 +312,8 @@ def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = 
 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
-    """Return a page of the document of `page` and a chain of small scripts. Each of the `hosts` hosts serves
-    one resource, which requests the next one at its end."""
+    """Return a page with one resource from each of `hosts` hosts: the document of `page`, then small scripts.
+    The client requests each script when it has received the whole resource before it."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}
@@ -319,7 +323,7 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Replace the resources by the document, changed by `root`, and a copy of it for each of `others`."""
+    """Replace all resources by copies of the document: one changed by `root`, and one by each of `others`."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     changes = {"resources": resources, "load_event_processing_us": 0, "explanations": ()}

@@ -36,8 +36,9 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """The spreads of uncertain inputs, such as 0.05 for the RTT. Each repeat multiplies an input by a random
-    number, which is uniformly distributed from 1 - spread to 1 + spread."""
+    """The random inputs of repeats. A number is a spread: with `rtt` = 0.05, each repeat multiplies the RTT by
+    a random number from 0.95 to 1.05. A flag turns on other random inputs: causes of recorded waits
+    (`explanations`), the phase of kernel timers (`start_phase`), the `order` of simultaneous requests."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -71,7 +72,8 @@ class Variation(Part):
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
     def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
-        """Return the random inputs of a repeat, which are the same for all pages, networks and setups."""
+        """Choose the random inputs of one repeat, such as the number that multiplies the RTT. All pages,
+        networks and setups get the same ones. The start phase is random only in virtual time."""
 
         def share(name: str) -> float:
             return derive_seed(seed, "draw", name, repeat) / 2**63
@@ -105,7 +107,9 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The random inputs of one repeat, such as the number by which it multiplies the RTT (`rtt`)."""
+    """The random inputs of one repeat. It multiplies the RTT, rates (`down`, `up`), server think times and
+    client processing times by these numbers. `explanation` selects one of several possible sets of think
+    times. `order` is True to shuffle requests that the client discovers at the same time."""
 
     rtt: float
     down: float
@@ -130,7 +134,7 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with one of its alternative explanations of the recorded times (Explanation)."""
+        """Return the page with one of its sets of server think times that fit the recording equally well."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
