@@ -36,8 +36,8 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """The random inputs of repeats. A number is a spread: with `rtt` = 0.05, each repeat multiplies the RTT by
-    a random number from 0.95 to 1.05. A flag turns on other random inputs: causes of recorded waits
+    """The random inputs of repeats. A number is a spread: with 0.05 for `rtt`, a repeat multiplies the RTT by
+    a random number from 0.95 to 1.05. A flag turns on another random input: the cause of recorded waits
     (`explanations`), the phase of kernel timers (`start_phase`), the `order` of simultaneous requests."""
 
     rtt: Share = 0.05

@@ -76,8 +76,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with `records`: a record of the load of each page in `wanted`, or None to end
-        the search because the time limit is reached."""
+        """Continue the search for think times. `records` has the loads of the pages that the search wanted
+        (`wanted`). None ends the search, because its time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -97,12 +97,11 @@ class _Recording:
 def calibrated(
     imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
-    """Remove queueing delay from the server think times of recorded pages, and return the pages.
-
-    Pages with an unknown recorder's network stay unchanged. So do all pages without a kernel for virtual
-    time, in which the search for think times loads pages. Pages get a note if their loads fail. `within_s`
-    limits the search, for each group of pages searched together. `progress` gets a text about the current
-    page, the number of finished pages, and the number of all pages."""
+    """Remove queueing delay from the server think times of recorded pages, and return the pages. To find it,
+    load each page over the network of its recorder, in virtual time. A page stays unchanged if this network
+    is unknown, or if this machine has no kernel for virtual time. It gets a note if loads fail. `within_s`
+    is the time limit for each group of pages that are loaded at once. `progress` receives a text about the
+    current page, the number of finished pages, and the number of all pages."""
     pages = list(imported)
     networks = {
         place: network
@@ -174,7 +173,8 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Map `RECORDING:PAGE`, two indices, to records. Leave out pages not loaded within `within_s` seconds."""
+    """Load the pages that the searches want (`wanted`). Return records of the loads that finish in time, with
+    keys such as `0:2` for the recording with index 0 and the page with index 2."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -185,7 +185,7 @@ def _load(
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
-    """Return None if the cache has no think times, or if they are not valid for the recorded page."""
+    """Return a page's server think times from the cache; None if they are missing or invalid."""
     page = recording.imported.page
     try:
         kept = _Cached.model_validate_json(recording.file.read_bytes())

@@ -18,8 +18,7 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 @dataclass(frozen=True)
 class Difference:
-    """A page load time in ns that differs from the expected one. A time is None if there was no valid
-    load."""
+    """A page load time in ns that differs from the expected one. None stands for no valid load."""
 
     place: str
     expected_ns: int | None
@@ -65,8 +64,8 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected page load times in ns from expected.csv, with the keys that `measured` uses. None
-    stands for no valid load. Raises InputError if the table lacks the experiment."""
+    """Return the page load times in ns in expected.csv, by (experiment, page, network, setup, use of TFO).
+    None stands for no valid load. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

@@ -53,11 +53,11 @@ Watch = Callable[[int, int], None]
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search for the test conditions (the rig) that best explain an experiment's published figures.
-
-    `space` has the possible rigs. Pages are loaded on rigs in virtual time. `jobs` is the number of emulated
-    networks at once. `watch` gets the numbers of finished and of known loads. Raises InputError if a rig is
-    invalid or no figures are published, and MachineError without a kernel."""
+    """Search for the test conditions that best explain an experiment's published figures. Load its pages in
+    virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
+    networks at once. `watch` receives the number of finished page loads, and of all page loads known so far.
+    Raises InputError if conditions are invalid or no figures are published, and MachineError if this machine
+    has no kernel for virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
@@ -95,8 +95,9 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 @dataclass
 class RigSearch:
-    """A search for the rig (test conditions) that best explains published figures. Rigs that do not differ
-    for a page share its loads."""
+    """A search for the set of test conditions ("rig") that best explains the published figures in `cells`.
+    Sets that do not differ for a page share its page loads. `candidates` are the sets to try. `_fits` has
+    pages that were adapted to published times, by `PageOnRig.fit_key`."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -107,7 +108,6 @@ class RigSearch:
     requests: int = 0
     _known: dict[tuple[str, Rig], PageOnRig] = field(default_factory=dict)
     _fits: dict[str, PageOnRig] = field(default_factory=dict)
-    """One row for each `fit_key`, with a fitted page."""
     pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
     """The rigs that may be tried, those with fewer properties first, each with its keys in `_known`."""
@@ -125,7 +125,7 @@ class RigSearch:
         return best_of([*self.tried.values()])
 
     def estimated_s(self) -> float:
-        """Return an estimate of the seconds to load each page once for each combination of its properties."""
+        """Estimate the seconds to load each page under all combinations of its possible test conditions."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         changes["networks"] = self.space.networks
@@ -203,8 +203,9 @@ class RigSearch:
     def run(
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
-        """Load pages, and return the load times in ms of valid loads by page, network index and use of TFO.
-        An item of `asked` is (page on a rig, network index, uses of TFO, number of samples)."""
+        """Load pages under test conditions. Return the times of valid loads in ms, by page, network (index)
+        and use of TFO. An item of `asked` is (page with its conditions, network, uses of TFO such as `off`,
+        number of loads with each)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads
