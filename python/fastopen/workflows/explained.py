@@ -1,4 +1,4 @@
-"""Judge the rigs (assumptions on how published figures were measured) of a search by their agreement."""
+"""Compare page loads under assumed test conditions with published figures, and find the best conditions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,16 +22,14 @@ AGREE_SHARE: Final = 0.1
 
 @dataclass(frozen=True)
 class CellTimes:
-    """Page load times in milliseconds of one page over one network, without and with TFO. A time is None if
-    no load was valid."""
+    """Load times in ms of one page over one network, without and with TFO; None if no load was valid."""
 
     off_ms: float | None
     tfo_ms: float | None
 
     @property
     def saving_percent(self) -> float | None:
-        """Return the page load time that TFO saves in percent, negative if TFO is slower; None if a time is
-        missing."""
+        """Return TFO's saving in percent, negative if TFO is slower; None if a load time is missing."""
         if not self.off_ms or self.tfo_ms is None:
             return None
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
@@ -39,15 +37,15 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig (assumed test conditions of published figures) that was tried, with our mean page load times. A
-    `PublishedCell` is a row of the published table: a page over one network."""
+    """A set of assumed test conditions (`rig`) that was tried, with our mean load times for each row of the
+    published table, a page over one network. Pages were adapted to the published times without TFO of the
+    rows `fitted`. The rows `elsewhere` are from other tables, measured with the same test setup."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
-    """The published rows whose times without TFO were used to fit the pages of the rig."""
     elsewhere: frozenset[PublishedCell] = frozenset()
-    """The rows of other tables with the same rig. They count in `rank`, but not as agreeing."""
+    """The rows of other tables from the same test setup. They count in `rank`, but not as agreeing."""
 
     @cached_property
     def agreeing_cells(self) -> frozenset[PublishedCell]:
@@ -58,14 +56,14 @@ class Tried:
         return frozenset(filter(self.times_agree, self.times))
 
     def agrees(self, cell: PublishedCell) -> bool:
-        """Return True if the saving on this rig is within 3 percentage points of the published saving for
-        this page and network (`cell`)."""
+        """Return True if TFO's saving under these test conditions is within 3 percentage points of the
+        published saving for this page and network (`cell`)."""
         saving = self.times[cell].saving_percent
         return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
 
     def times_agree(self, cell: PublishedCell) -> bool:
-        """Return True if both page load times on this rig, with and without TFO, are within 10 % of the
-        published times for this page and network (`cell`)."""
+        """Return True if both page load times under these test conditions, with and without TFO, are within
+        10 % of the published times for this page and network (`cell`)."""
         ours = self.times[cell]
         pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
         return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
@@ -79,10 +77,9 @@ class Tried:
         return len(self.times_agreeing_cells - self.elsewhere)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key that puts the rig first that agrees best with the published figures in `cells`.
-
-        A rig gains one point for each agreeing saving and each agreeing pair of times. It loses one for each
-        property that is assumed and has no source."""
+        """Return a sort key, which is lowest for the test conditions that agree best with the published rows
+        `cells`. It falls by one for each row whose saving agrees, and for each row whose two times agree. It
+        rises by one for each condition that is assumed, without a source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -112,29 +109,29 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the result for the test conditions that a source documents, such as an initial window of 3.
-        This rig has no assumed properties, and the published figures do not influence its choice."""
+        """Return the result for all test conditions that a source documents, such as an initial window of 3,
+        and no assumed ones. Published figures do not influence their choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
 
     @property
     def best(self) -> Tried:
-        """Return the rig that agrees best with the published figures of all pages, networks and tables."""
+        """Return the result for the test conditions that agree best with all published figures."""
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with the published ones if only this property is added to the
-        base; None if that rig was not tried."""
+        """Return the increase in the number of our savings that agree with published ones if the experiment
+        changes only in this test condition; None if that was not tried."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree with the published ones if this property is removed from the
-        best rig; None if the rig lacks it, or if the remaining rig was not tried."""
+        """Return the decrease in the number of our savings that agree with published ones if the best test
+        conditions lose this one. None if they do not have it, or if the rest was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -142,31 +139,32 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return the number of published savings that a leave-one-out cross-validation predicts correctly.
-        Each saving is predicted by the rig that agrees best with all other published figures."""
+        """Return the number of published savings that a leave-one-out cross-validation predicts correctly. It
+        predicts each saving with the test conditions that agree best with all other published figures."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return the number of published savings that a cross-validation predicts correctly if it leaves out
-        one page, with all its networks, at a time. With only one page, return `predicted`."""
+        """Return the number of published savings that a cross-validation over pages predicts correctly. It
+        predicts the savings of each page with the test conditions that agree best with the other pages. With
+        only one page, return `predicted`."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return the number of savings by which `predicted` would be lower if no rig had this property."""
+        """Return the number of correct predictions (`predicted`) lost without trying this test condition."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
-        """Return the number of published savings that at least one of the tried rigs reproduces."""
+        """Return the number of published savings that any of the tried sets of test conditions reproduces."""
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the rows of the published table whose agreement changes if this property is added to the
-        base. Each item is (row, our saving without the property, our saving with it), in percent. The list is
-        empty if the property was not tried by itself."""
+        """Return the published rows with which our savings begin or cease to agree if the experiment changes
+        only in this test condition. Each item is (row, our saving without the condition, our saving with it),
+        in percent. Empty if that was not tried."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -176,8 +174,7 @@ class Explained:
         ]
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return the reason, in words, why the best rig does not reproduce the published saving for this page
-        and network."""
+        """Return the reason why the best test conditions do not reproduce this row's published saving."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         faults, questions = (
             ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
@@ -298,7 +295,8 @@ def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) ->
 def _predicted(
     tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Count the savings in `cells` that agree on the rig that is best without their group (`left_out`)."""
+    """Count the published savings in `cells` that are reproduced by the test conditions that agree best with
+    all rows except those of one group in `left_out`, for each group."""
     agreeing = 0
     for group in left_out:
         best = best_of(tried, group)

@@ -17,8 +17,7 @@ DRAWN: Final = Variation(order=False)
 
 @dataclass(frozen=True)
 class PageLoads:
-    """The settings that all page loads of a validation share. `jobs` is the number of emulated networks at
-    once."""
+    """Common settings of a validation's page loads. `jobs` is the number of emulated networks at once."""
 
     engine: EngineName
     seed: int
@@ -37,12 +36,11 @@ class PageLoads:
         draws: int = 1,
     ) -> ExecutedRun:
         """Load the page with each client over each network, and return the run, which is only in memory.
-
-        `client` maps settings of the client to values, or to lists with a value for each client. `arms`
-        selects loads with or without TFO. All clients share the `draws` samples of uncertain inputs.
-
-        Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
-        kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
+        `client` maps settings of the client to values, or to lists with a value for each client. `origins`
+        has the settings of the servers. `arms` selects uses of TFO, such as `off`. `watch` is called after
+        each event. Load `draws` times; from two on, the RTT and other uncertain values are random, but equal
+        for all clients. Raises InputError if recorded bodies are requested but missing, MachineError if a
+        browser or the kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
         page, answering = imported.page, origins or Origins()
         # Recorded documents link to URLs with the recorded schemes.
         over = Tls(security="recorded") if answering.bodies == "recorded" else None

@@ -18,8 +18,9 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page under the test conditions (rig) that may explain published figures, with its load times.
-    Networks are indices into the experiment's networks."""
+    """A page under assumed test conditions (`setting`), with its mean load times (`measured`) by index of the
+    network and use of TFO. Its objects may be adapted to published times, with the relative error
+    `fit_error`. The client's assumed processing time is `added_ms`."""
 
     setting: Setting
     page: Page
@@ -32,7 +33,7 @@ class PageOnRig:
     _best_fit: tuple[float, float] = (0.0, 0.0)
     _objects: float = 0.0
     _bytes: float = 0.0
-    _wanted: tuple[float, ...] = ()
+    _published_ms: tuple[float, ...] = ()
 
     def times(self, network: int) -> CellTimes:
         """Return the page's mean load times in ms over the network with this index, without and with TFO.
@@ -62,8 +63,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the uses of TFO (without and with), grouped by jobs. They form one group if loads of both
-        share an emulated network and the same page, otherwise two."""
+        """Return the uses of TFO that jobs load together, such as [["off", "warm"]]. Return two lists if the
+        settings or the page differ between loads without and with TFO, which then need jobs of their own."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -80,12 +81,13 @@ class PageOnRig:
 
     @property
     def fit_key(self) -> str:
-        """Return a key that is equal for rigs with equal page loads without TFO, so that they share a fit."""
+        """Return a key for the page and its settings without TFO. Pages under different test conditions with
+        the same key need to be adapted to published times only once."""
         return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
 
     def begin_fit(self, off_ms: Mapping[int, float]) -> None:
-        """Choose two or three published times to which the page will be fitted. `off_ms` has the published
-        page load times without TFO in ms, by network index."""
+        """Choose two or three published load times to which `improve_fit` will adapt the page's objects.
+        `off_ms` has the published load times without TFO in ms, by index of the network."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
@@ -93,13 +95,13 @@ class PageOnRig:
             self.fitted_to = (order[0], order[:2][-1])
         else:
             self.fitted_to = self._two_rtts_and_rates(order) or (order[0], order[-1])
-        self._wanted = tuple(off_ms[network] for network in self.fitted_to)
+        self._published_ms = tuple(off_ms[network] for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
         self._best_fit = self._objects, self._bytes
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
-        """Return the first network in `by_time` for which others differ only in the RTT and only in rates,
-        and the last one of each kind."""
+        """Return the indices of three networks. The second differs from the first only in the RTT, the third
+        only in the rates. None if there are none. `by_time` has indices in order of the published times."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.setting.off.networks
@@ -113,20 +115,20 @@ class PageOnRig:
         return None
 
     def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
-        """Change the number and size of the objects, so that load times come closer to the published times.
-        `taken` has the load times in ms over each network in `fitted_to`."""
+        """Change the number and size of the page's objects, so that its load times without TFO come closer to
+        the published times. `taken` has a list of load times in ms for each network in `fitted_to`."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
         ours = [fmean(times) for times in taken]
-        client_ms = max(self._wanted[0] - ours[0], 0.0) if self._client_time_is_fitted else 0.0
+        client_ms = max(self._published_ms[0] - ours[0], 0.0) if self._client_time_is_fitted else 0.0
         error = max(
-            abs((one + client_ms) / wanted - 1) for one, wanted in zip(ours, self._wanted, strict=True)
+            abs((one + client_ms) / wanted - 1) for one, wanted in zip(ours, self._published_ms, strict=True)
         )
         if error < self.fit_error:
             self.fit_error, self._best_fit = error, (self._objects, self._bytes)
         short, long, *slow = ours
-        wanted_short, wanted_long, *wanted_slow = self._wanted
+        wanted_short, wanted_long, *wanted_slow = self._published_ms
         networks = [self.setting.off.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
@@ -147,7 +149,7 @@ class PageOnRig:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Adopt the best fit of `other`, which has the same `fit_key`, for later loads of the page."""
+        """Adopt the best number and size of objects of `other`, a page with the same `fit_key`."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property
@@ -155,8 +157,9 @@ class PageOnRig:
         return self.setting.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set `added_ms`, an assumed processing time of the client, if the rig fits it: to a published time
-        minus our time. `off_ms` has the published times without TFO in ms, by network index."""
+        """Set the client's assumed processing time (`added_ms`) to the difference between a published and our
+        load time without TFO, if the test conditions include a processing time. `off_ms` has the published
+        times in ms, by index of the network."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
@@ -166,7 +169,7 @@ class PageOnRig:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return the factor by which to change a parameter: from 0.6 to 1.7, to keep steps small."""
+    """Return `wanted` / `found`, limited to 0.6 to 1.7. Return 1.3 or 0.75 if one of them is not positive."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

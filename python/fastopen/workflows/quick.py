@@ -28,7 +28,6 @@ def quickened(
     jobs: int | None,
 ) -> tuple[Experiment, list[str]]:
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S.
-
     `asked` has the names of the settings that the user chose, which stay unchanged. `jobs` is the number of
     emulated networks at once. Return the shorter experiment, and a description of each change. It may still
     take longer if no other change helps."""
@@ -53,7 +52,8 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield (new values of fields, description) of changes that may shorten a run, in the order to try."""
+    """Yield changes that may shorten a run, in the order to try them: (new values of fields, description).
+    Leave settings in `asked` as the user chose them. `auto` is the engine to use for "auto"."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -81,7 +81,8 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the duration on this machine, as busy as now or `idle`. `jobs`: emulated networks at once."""
+    """Estimate the seconds that a run with these `repeats` takes on this machine, as busy as now, or `idle`.
+    `jobs` is the number of emulated networks at once, and `auto` the engine to use for "auto"."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {
