@@ -163,7 +163,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the named uses of TFO, such as with warm cookies. Short reports show only the first."""
+    """Return the uses of TFO among `names`, such as with warm cookies. Short reports show only the first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -184,8 +184,8 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the uses of TFO, such as `warm`, and the TLS settings that the values of --transports request.
-    None stands for cleartext. If all words are uses of TFO, or `all`, the TLS settings are `tls`, unchanged.
+    """Return the uses of TFO, such as `warm`, and the TLS settings that `words`, values of --transports, ask
+    for. None stands for cleartext. If all words are uses of TFO or `all`, the TLS settings are `tls`.
     Otherwise, words such as `tcp` request cleartext. Words such as `tls` request TLS with each setting in
     `tls` that is not None, or with the default settings if there is none."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))

@@ -149,7 +149,7 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a setting's values: requested, or by default. A rate that a trace replaces has only None."""
+        """Return a setting's values: requested, or by default. [None] is a rate that a trace replaces."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:

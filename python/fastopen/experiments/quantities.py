@@ -55,7 +55,7 @@ class Quantity:
 
 
 def choice(*accepted: str) -> Quantity:
-    """Return the functions for a setting whose value must be one of these words."""
+    """Return the functions that parse and format a setting whose value must be one of these words."""
 
     def read(value: object) -> str:
         if isinstance(value, str) and value.strip() in accepted:

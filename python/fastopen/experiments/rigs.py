@@ -135,7 +135,7 @@ class RigSpace:
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's published rows measured with this test setup, each with its index in `networks`."""
+        """Return a page's published rows for this test setup, each with its network's index in `networks`."""
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
@@ -295,9 +295,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
-    """Return a simple page instead of `page`: a document, and images that it requests at its end. There are
-    `objects` resources of `body_bytes` in total. They have equal sizes if `equal`. Otherwise, their sizes
-    have the ratios of the page's resources."""
+    """Return a simple page instead of `page`: a document, and images that it requests at its end. They are
+    `objects` resources of `body_bytes` in total, of `equal` sizes or with the ratios of those of `page`."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]

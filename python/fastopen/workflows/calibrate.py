@@ -43,8 +43,7 @@ class _Cached(BaseModel):
 
 
 class _Recording:
-    """A recorded page whose server think times are being calibrated (separated from queueing delay) by
-    loading it over the recorder's network."""
+    """A recorded page, loaded over its recorder's network to separate queueing delay from think times."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None

@@ -92,8 +92,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search for the rig (assumptions on how figures were measured) that best explains
-    published figures."""
+    """The result of a search for the test conditions ("rig") that best explain published figures."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]

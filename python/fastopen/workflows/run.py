@@ -53,8 +53,9 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run, mostly from the command line. A resumed run keeps its own kernel or `until` if
-    the option is not given."""
+    """The options of a run, mostly from the command line. Pages are read from `inputs` and `library`, even if
+    damaged (`lenient`). `limit_s` is a time limit. `seed_drawn` and `draws_by_default` are True if the user
+    chose no seed, or no repeats and variation. A resumed run keeps its own kernel and `until` by default."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -105,8 +106,9 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that is ready to be executed: the file that stores its loads is open for writing, and its engines
-    are set up."""
+    """A run that is ready to be executed: its `store` of page loads is open for writing, and its engines are
+    set up. `bodies` are recorded response bodies, by page. `limit` is a time limit. `not_kept` is the error
+    because of which the run is only in memory, if any."""
 
     store: RunStore
     plan: Plan
@@ -116,7 +118,6 @@ class StartedRun:
     resumed: bool = False
     limit: TimeLimit | None = None
     not_kept: InputError | MachineError | None = None
-    """The error that prevented fastopen from keeping the run on the disk; None if there was no such error."""
 
     @property
     def loads_left(self) -> int:
@@ -129,7 +130,9 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """The results of a run that has finished or was stopped early. A `with` statement closes its database."""
+    """The results of a run that has finished or was stopped early, and the `outcome` of its execution.
+    `until` is the requested precision, if any. `tasks_lost` counts tasks whose worker died. A `with`
+    statement closes the run's database."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
@@ -140,7 +143,6 @@ class ExecutedRun(Closing):
     results_store: ResultsStore | None = None
     """The store of results that was used, if any."""
     tasks_lost: int = 0
-    """Number of tasks that were lost because their worker died."""
 
     def close(self) -> None:
         self.store.close()
@@ -209,9 +211,9 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Parse the value of --until-ci, such as `1%`: repeat loads until confidence intervals have at most this
-    half-width. None stays None. Raises InputError if the text is invalid or 0 %, or if `max_repeats` is below
-    `repeats`, the number of repeats to begin with."""
+    """Parse the value of --until-ci, such as `1%`. A run then adds repeats until the confidence intervals of
+    all improvements by TFO have at most this half-width, or until there are `max_repeats`. None if `text` is
+    None. Raises InputError if the text is invalid or 0 %, or if the run begins with more `repeats`."""
     if text is None:
         return None
     try:
@@ -231,7 +233,6 @@ def resume_run(
 ) -> ExecutedRun:
     """Execute the remaining loads of the run in `folder`, if any, and return its results. `observe` receives
     the run before its execution.
-
     Recorded bodies come from `imported`. If it is None, read them again from `options.inputs`, by default
     from the run's own inputs. Raises InputError if the run cannot be read or its recorded bodies have
     changed. Raises MachineError if this machine cannot execute the run."""
@@ -387,9 +388,9 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 def check_cleartext(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if the experiment compares loads with and without TFO on a page whose connections
-    cannot use it: a page with http URLs, loaded over HTTP/3 with the recorded security. `place_of` returns
-    the command line option or file key of a setting, for the message."""
+    """Raise InputError if TFO is requested for a page that keeps its http URLs in cleartext (`security` is
+    `recorded`), but all hosts have HTTP/3, which cannot use TFO. `place_of` returns the command line option
+    or file key of a setting, for the message."""
     mixed = any(
         one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
         for one in experiment.setups
@@ -402,8 +403,7 @@ def check_cleartext(
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if the experiment serves recorded bodies, but a page has no recorded body of its
-    document."""
+    """Raise InputError if the experiment serves recorded bodies, but a page lacks its document's body."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:

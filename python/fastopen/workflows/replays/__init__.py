@@ -1,4 +1,4 @@
-"""Replay recordings over the networks that they imply, and measure how well replay and recording agree."""
+"""Replay recorded page loads over networks estimated from the recordings, and compare the load times."""
 
 from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, search_think_times
 from fastopen.workflows.replays.errors import (

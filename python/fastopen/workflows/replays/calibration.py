@@ -37,21 +37,20 @@ None if the time is over. It returns the calibration."""
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a search for server think times: the recorded page with the think times that were
-    found."""
+    """The result of a search for a recorded page's server think times. `complete` is False if the time limit
+    ended the search. `found` is False if no load was valid, so that the page is as imported."""
 
     page: Page
     """The page with think times free of queueing delay, and in `explanations` others that fit as well."""
     complete: bool
-    """False if the time limit ended the search."""
     found: bool = True
-    """False if no load was valid: the page is as imported."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recording and a load of its page in the emulated network: recorded times
-    minus times of the load, by the index of the resource."""
+    """The differences between a recorded page load and an emulated one: recorded minus emulated times, by the
+    index of the resource. `waits_us` are waits for responses. `asks_us` are times until the client discovers
+    the resource in another one, and `asks_bytes` is the same in bytes of the other one's body."""
 
     waits_us: dict[int, float]
     """The recorded wait for the first byte of the response minus this wait in the load."""
@@ -68,10 +67,9 @@ class Misfit:
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for the simplest server think times that explain the recording of `page`, the page as imported.
-
-    This is a generator: it yields pages to load, and receives the records of the loads. `exchanges` has the
-    recorded times of each resource."""
+    """Search for the simplest server think times with which a page, loaded over the network of its recorder,
+    takes about the recorded times (`exchanges`). `page` is the page as imported. This generator yields pages
+    to load, receives records of these loads (None if the time is over), and returns a Calibration."""
     # If a queue delays a response, the think time cannot be seen, and all think times together determine
     # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
     # and from the longest possible ones downwards.
@@ -105,21 +103,21 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class _Tried:
-    """A loaded variant of the page, and how well it explains the recording."""
+    """A loaded variant of a page, and the `errors` of its times compared with the recorded ones."""
 
     page: Page
-    found: Misfit
+    errors: Misfit
     unlikely: float
     """The negative log-likelihood of the recording, up to a constant; infinity if the load was invalid."""
 
     @property
     def loss(self) -> float:
-        """Return the quantity that the search minimises. It penalises each think time with 1."""
+        """Return `unlikely` plus the number of think times that are not 0. The search minimises this sum."""
         return self.unlikely + think_time_count(self.page)
 
 
 class _Search:
-    """A search for the think times and positions of references that best explain one recording."""
+    """The variants of a page that were tried in the search for server think times that fit its recording."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
@@ -141,15 +139,15 @@ class _Search:
         return min(self.tried, key=lambda one: one.loss)
 
     def explained(self) -> Page | None:
-        """Return the best page; None if no load was valid. Its `explanations` have the think times of other
-        variants that fit about as well."""
+        """Return the variant of the page that fits the recording best; None if no load was valid. Its
+        `explanations` have the think times of other variants that fit about as well."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
         as_likely = {
             one.page.explanation: sum(_think_times(one.page).values())
             for one in self.tried
-            if one.unlikely <= max(best.unlikely + AS_LIKELY, unlikelihood(best.found, CLOCK_US))
+            if one.unlikely <= max(best.unlikely + AS_LIKELY, unlikelihood(best.errors, CLOCK_US))
         }
         as_likely.pop(best.page.explanation, None)
         ordered = sorted(as_likely, key=lambda one: as_likely[one])
@@ -158,8 +156,7 @@ class _Search:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Return at most `most` indices from 0 to `count` - 1, evenly spaced, including the first and the
-    last."""
+    """Return at most `most` evenly spaced indices from 0 to `count` - 1, including the first and last."""
     if count <= most:
         return list(range(count))
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
@@ -169,21 +166,22 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
-    """Correct the positions of references. Then search for think times, starting from none and from the
-    longest possible ones. `certain` has the resources that no queue delayed."""
+    """Correct the positions in bodies at which the client discovers resources. Then search for server think
+    times in two directions: upwards from 0, and downwards from those in the imported page. `certain` has the
+    indices of resources whose responses no queue delayed."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
-    known = imported.found.waits_us.keys()
+    known = imported.errors.waits_us.keys()
     (tried,) = yield from search.load(_with_think_times(page, dict.fromkeys(known, 0)))
     for _ in range(PLACING_ROUNDS):
-        placed = corrected(tried.page, tried.found, certain, most)
+        placed = corrected(tried.page, tried.errors, certain, most)
         if placed == tried.page:
             break
         (tried,) = yield from search.load(placed)
     ends = [tried]
     ends += yield from search.load(_with_think_times(tried.page, _think_times(imported.page)))
     for part in STEPS:
-        steps = [(one.page, nearer(one.page, one.found, part, most)) for one in ends]
+        steps = [(one.page, nearer(one.page, one.errors, part, most)) for one in ends]
         moved = [step for page, step in steps if step != page]
         if not moved:
             return
@@ -191,10 +189,10 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set think times to 0 if the loss stays: try all, then halves, the shorter think times first."""
+    """Set think times to 0 if the page then fits its recording as well: try all of them, then halves."""
     best = search.best
     think_times = _think_times(best.page)
-    thinking = [index for index in best.found.waits_us if think_times[index]]
+    thinking = [index for index in best.errors.waits_us if think_times[index]]
     thinking.sort(key=lambda index: think_times[index])
     waiting = [thinking] if thinking else []
     while waiting:
@@ -209,9 +207,8 @@ def _remove_needless(search: _Search) -> _Steps:
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
-
-    Errors are assumed to have a Laplace distribution, with the mean absolute error `error_us`. By default, it
-    is computed from `found`."""
+    Errors are assumed to have a Laplace distribution, with the mean absolute error `error_us`, by default
+    that of `found`."""
     # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
@@ -219,10 +216,9 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
 
 
 def think_time_count(page: Page) -> int:
-    """Return the number of server think times of the page that are not 0.
-
-    The search adds it to the negative log-likelihood as a penalty. The sum is half of Akaike's criterion
-    (1974, IEEE Transactions on Automatic Control 19:716)."""
+    """Return the number of server think times of the page that are not 0. The search adds it to the negative
+    log-likelihood as a penalty. The sum is half of Akaike's criterion (1974, IEEE Transactions on Automatic
+    Control 19:716)."""
     # So a think time must explain more of the recording than chance would.
     return sum(us > 0 for us in _think_times(page).values())
 
@@ -271,16 +267,15 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Return the page with a part of the errors in `found` corrected in the server think times. Positions of
-    references in bodies are corrected completely. `part` is the share of the errors of think times, from 0 to
-    1. `most` has the longest permitted think time of each resource in µs."""
+    """Return the page, changed to fit its recording better. `found` has the differences of a load from the
+    recording. Change server think times by the share `part` (0 to 1) of the differences, to at most `most`
+    (µs). Change positions in bodies at which the client discovers resources by the full differences."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
     """Return the page with server think times and positions of references corrected by the errors in `found`.
-
     Only the think times of resources in `thinking` (indices) change. They stay between 0 and their value in
     `most` (µs). References stay in the order of their requests."""
     # Otherwise, corrections could swap references in the same packet, because bytes do not arrive evenly.

@@ -38,7 +38,8 @@ AnyCause = TypeVar("AnyCause", bound=Cause)
 
 
 class Moments(NamedTuple):
-    """The times of one request, in milliseconds since the start of the load."""
+    """The times of one request, in ms since the start of the page load: the client needs the resource
+    (`asked`), has a connection and sends the request (`sent`), and receives the response."""
 
     asked: float
     sent: float
@@ -50,9 +51,8 @@ def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
     """Return the step of a page load, such as `receiving` a resource, that differs most from the recording.
-
     Only steps on the critical path count. Return None if none differs by at least WORTH_SAYING_MS. `record`
-    is the replayed load. `held_ms` has the time for which the replay held back each request."""
+    is the replayed load. `held_ms` has the time by which the replay delayed each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -133,7 +133,6 @@ def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
     """Return the step on the critical path whose predicted duration differs most from the measured one.
-
     `predicted` is a load of `page`, and `measured` is a load of `original`. Return None if no step differs by
     at least WORTH_SAYING_MS."""
     same = _same_resources(page, original)
@@ -177,15 +176,15 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 
 @dataclass(frozen=True)
 class ValidatedReplay:
-    """A recorded page and its replay, with the page load times of both, to judge how accurate the replay
-    is."""
+    """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
+    critical path that differs most from the recording. `lookups_ms` has the (recorded, replayed) duration of
+    each name lookup, with 0 if none was recorded."""
 
     replay: Replay
     replayed_ms: float
     cause: Cause | None
     """The step on the critical path that differs most; None below WORTH_SAYING_MS."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
-    """The duration of each name lookup as recorded (0 if it was not recorded) and as replayed."""
 
     @property
     def page(self) -> str:
@@ -220,7 +219,6 @@ class ValidatedReplay:
 
 
 def median_error_percent(judged: Iterable[ValidatedReplay]) -> float | None:
-    """Return the median of the absolute errors of replayed page load times in percent; None if `judged` is
-    empty."""
+    """Return the median absolute error of replayed page load times in percent; None without replays."""
     errors = [abs(one.error_percent) for one in judged]
     return round(median(errors), 3) if errors else None

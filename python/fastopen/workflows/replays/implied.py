@@ -57,7 +57,8 @@ ARM: Final[ArmName] = HEADLINE.name
 @dataclass(frozen=True)
 class Rules:
     """The rules that derive a network and a page from a recording, to replay it. Each rule can be switched
-    off, to measure its effect."""
+    off, to measure its effect. For example, `waits`, `sending` and `pushes` add the recorded waits for a
+    connection, slow sending by servers, and server pushes. `full_link` concerns the rate of the network."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
@@ -83,8 +84,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Replay:
-    """The page, network and settings that were derived from a recording, to replay the recorded load in the
-    emulator."""
+    """The page, network and settings that were derived from a recorded page load, to replay it."""
 
     page: Page
     network: Network
@@ -125,8 +125,8 @@ class Replay:
 
 
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
-    """Derive page, network and settings that replay the recording of an imported page. Raises InputError if
-    the recording lacks timings."""
+    """Derive a page, network and settings from a recording, to replay it. `rules` select the properties of
+    the recording that the replay keeps. Raises InputError if the recording lacks timings."""
     page, recording = imported.page, _sufficient(imported)
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
@@ -190,11 +190,10 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms for which the replay must hold back a request: the sum of recorded delays that
-    would not occur in the replay. These are the name lookup, the handshake of a `shared` (HTTP/2 or HTTP/3)
-    connection and, with `waits`, the wait for a connection, which a busy recording machine may have caused.
-
-    Without `waits`, the replay itself waits for one of six connections."""
+    """Return the time in ms by which a replay delays a request, to include recorded delays that its network
+    does not cause: the name lookup (unless `rules` replay it), the handshake of a connection `shared` by
+    requests (HTTP/2, HTTP/3) and, if `waits`, the wait for a connection. 0 if not `rules.handshakes`."""
+    # A busy recording machine may have caused the wait. Without `waits`, the replay waits for one of six.
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
@@ -208,11 +207,10 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return `held` (the ms for which to hold back each request), increased so that requests that waited for
-    the same connection of a host in `shared` (HTTP/2 or HTTP/3) are sent together.
-
-    Such requests were sent together, in order, when the connection was ready. Recordings round each duration
-    separately. An error of 0.1 ms could put another response first, and delay others by a round trip."""
+    """Return `held`, the delay of each request in ms, increased so that requests that waited for the same
+    connection to a host in `shared` (HTTP/2 or HTTP/3) are sent at the same time."""
+    # They were sent together, in order, when the connection was ready. But recordings round each duration. An
+    # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
     longer = list(held)
     for host in shared:
         of_host = [index for index, one in enumerate(resources) if one.host == host]
@@ -230,10 +228,8 @@ def _sent_together(
 def shared_and_quic_hosts(
     resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
 ) -> tuple[list[str], list[str]]:
-    """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3.
-
-    The first are hosts most of whose requests shared a connection with others at the same time. The second
-    are those for which most of these requests used QUIC."""
+    """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3. Most requests to the
+    first used connections that carry several requests at once. For the second, most of these used QUIC."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -283,9 +279,8 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
-    """Return the initial congestion window with which to replay a recording, in segments.
-
-    It is the size of the largest response that arrived in one flight, from WINDOW_SEGMENTS to
+    """Return the initial congestion window with which to replay a recording, in segments. It is the size of
+    the largest response that arrived without waiting for an acknowledgment, from WINDOW_SEGMENTS to
     WINDOW_MAX_SEGMENTS. `rate` is the rate of the link in bit/s."""
 
     # Content delivery networks begin with more than ten segments. A paced response needs one more segment,
@@ -307,11 +302,10 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """Return page and recording with shorter round trips to hosts, so that slow start explains how fast each
-    body arrived. `window` is the initial congestion window in segments.
-
-    A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
-    time taken from round trips becomes server think time, so that waits keep their length."""
+    """Return the recording with shorter RTTs to hosts, so that bodies arrive as fast as recorded with TCP's
+    slow start. Return the page with server think times that are longer by the same amount, so that waits for
+    responses stay equal. `rate` is in bit/s. `window` is the initial congestion window in segments."""
+    # A host's only handshake may have been slow, or its initial window may be larger than other hosts'.
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
         if rounds := slow_start_rounds(exchange.received_bytes, window):
@@ -334,10 +328,9 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the recorded delays: before each request the time in `held` (ms), and as `rules`
-    require, handshakes with hosts outside `shared` (HTTP/2 or HTTP/3), pushes, and slow sending by servers.
-
-    `link` is the link's rate in bit/s and the initial window in segments."""
+    """Return the page with recorded delays. `held` has the delay before each request in ms. `rules` select
+    others: handshakes with hosts that use HTTP/1.1 (not in `shared`), server pushes, and slow sending by
+    servers. `link` is the link's rate in bit/s and the initial congestion window in segments."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]
