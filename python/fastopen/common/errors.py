@@ -121,7 +121,8 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
 
 
 def unusable(error: OSError) -> InputError | MachineError:
-    """Return the error for an OSError with a file name, if the caller cannot tell a read from a write."""
+    """Return the error to show for a file that could not be read or written. It is a MachineError if the
+    machine is at fault, for example because the disk is full. Otherwise it is an InputError."""
     if error.errno in _FULL:
         return unwritable(error.filename, error)
     return InputError(f"cannot be used: {error.strerror}", str(error.filename))

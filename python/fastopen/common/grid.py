@@ -12,18 +12,16 @@ Value = str | float | bool | None
 @dataclass(frozen=True)
 class Entry:
     """The content of one cell of a table. `tone` sets its colour: `good` marks a certain improvement, such as
-    a shorter page load time, and `bad` a certain deterioration."""
+    a shorter page load time, and `bad` a certain deterioration. `aside` is an addition to a number, such as a
+    confidence interval. `mark`, such as a dagger, refers to a note. `short` is a text for narrow tables.
+    `phrase` is a setting's value with its name, such as `RTT 20 ms`, for subtitles and merged columns."""
 
     text: str
     tone: Tone = ""
     aside: str = ""
-    """An addition to a figure, such as a confidence interval. It goes below the figure if space is short."""
     mark: str = ""
-    """A mark that follows the text, such as a dagger, and refers to a note."""
     short: str = ""
-    """A shorter text, used if space is short."""
     phrase: str = ""
-    """The value of a factor with its name, such as `RTT 20 ms`, for subtitles and merged columns."""
     value: Value = None
     """The exact value, for output that programs read."""
 
@@ -33,17 +31,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` says what it has: names of rows, values of a setting, figures or words."""
+    """A column of a table with names of rows (`key`), values of a setting (`factor`), numbers (`figure`) or
+    words. `answer` marks a main result, and `proof` evidence to omit from narrow tables. `wraps` permits
+    texts of several lines. `short` is a header for narrow tables."""
 
     header: str
     """The header. Its line breaks are only kept in terminals."""
     kind: Kind = "figure"
     short: str = ""
-    """A shorter header, used if space is short."""
     answer: bool = False
-    """True for a main result, which reports show right after the keys and factors."""
+    """True for a main result, which reports show right after the names of rows and the settings."""
     wraps: bool = False
-    """True if the texts may wrap."""
     proof: bool = False
     """True for evidence or explanations, which are left out if space is short."""
 
@@ -71,7 +69,7 @@ class Grid:
     """True if consecutive rows with the same first entry form a group."""
 
     def answer_first(self) -> "Grid":
-        """Return the table with its `answer` columns moved right after the columns that identify rows."""
+        """Return the table with its main results moved right after the columns that identify rows."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
@@ -99,7 +97,7 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Return True if no column has figures. The HTML report shows such tables expanded."""
+        """Return True if no column has numbers. The HTML report shows such tables expanded."""
         return all(column.kind != "figure" for column in self.columns)
 
 

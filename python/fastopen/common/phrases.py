@@ -58,7 +58,8 @@ def with_sign(value: float, digits: int = 1) -> str:
 
 
 def nonzero_with_sign(value: float) -> str:
-    """Format a difference with its sign: `+3.7`, `+0.04`, `<0.01` for less than 0.005, `0.0` for zero."""
+    """Format a difference with its sign, `+3.7` or `+0.04`, and zero as `0.0`. Other differences that round
+    to 0.00 become `<0.01`, without a sign."""
     if not value:
         return "0.0"
     return next((text for digits in (1, 2) if (text := with_sign(value, digits))[0] != "0"), "<0.01")

@@ -27,22 +27,18 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of a table in a terminal. Each option saves space."""
+    """A layout of a table in a terminal. Each option saves space. `asides_below` puts intervals below their
+    numbers, and `split` gives them two lines. `short` uses short texts. `tight` puts columns one space apart.
+    `merged` replaces the columns of all settings but the last by one column of words. `numbered` does so too,
+    with numbers instead of words, which are listed below the table. `bare` omits columns of evidence."""
 
     asides_below: bool = False
-    """True if intervals go below their figures."""
     short: bool = False
-    """True if headers and entries use their short texts."""
     tight: bool = False
-    """True if columns are one space apart."""
     merged: bool = False
-    """True if one column of words replaces all factors (settings) but the last, on two lines if necessary."""
     numbered: bool = False
-    """True if the merged column has numbers, and the texts that they stand for are below the table."""
     bare: bool = False
-    """True if columns of evidence are left out."""
     split: bool = False
-    """True if intervals take two lines."""
 
 
 LAYOUTS: Final = (
@@ -123,7 +119,8 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Number the texts of the merged factors, from 1. Return {} if numbers would save no space."""
+    """Map the settings of rows, as texts, to numbers that stand for them in a narrow terminal. Return {} if
+    numbers would save no space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -148,7 +145,8 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Merge all factors but the last into one column, of their texts or else of the texts' `numbers`."""
+    """Replace the columns of all settings but the last by one column of texts such as `RTT 20 ms`. If
+    `numbers` is not empty, it maps these texts to the numbers to show instead."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
