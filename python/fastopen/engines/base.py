@@ -58,7 +58,8 @@ class LoadDone:
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """The end of a load that makes transactions, valid or not. `raw` is the JSON text of `record`."""
+    """The event that a load test of a server ended. The test makes transactions: connections with one request
+    each. `record` has the results, valid or not, and `raw` is its JSON text."""
 
     record: TransactionsRecord
     raw: str
@@ -77,7 +78,8 @@ Reported = WorldRecord | LoadRecord | TransactionsRecord
 
 
 def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
-    """Return the event for a record of the program that emulates networks. `raw` is its JSON text."""
+    """Return the event that reports `record`. `raw` is the JSON text of the record, as the program that
+    emulates networks wrote it. `packets` has the captured packets if the record is of a page load."""
     match record:
         case WorldRecord():
             return WorldBuilt(record, raw)

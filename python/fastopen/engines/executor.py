@@ -50,7 +50,8 @@ class _Submitted:
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
-        """Halve the jobs, to find the job that loses workers. Give up a single job after LOSSES losses."""
+        """Return the tasks to run after a worker died: each half of the jobs, to find the job that kills
+        workers. A single job is run again until LOSSES workers have died."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
@@ -71,10 +72,10 @@ class ExecutorEngine:
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs as `Engine.run` does, and run jobs of lost workers again.
+        """Run jobs on the executor's workers, and yield events. If a worker dies, run its jobs again.
 
-        Running tasks cannot be cancelled. When the time is over or the generator is closed, the engine waits
-        for these tasks and discards their results."""
+        Stop after `within_s` seconds or when the generator is closed. Running tasks cannot be cancelled, so
+        wait for them and discard their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = deque(map(_Submitted, batches(jobs, AHEAD * self.parallel)))
         running: dict[Future[list[Sent]], _Submitted] = {}
@@ -137,7 +138,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Leave out a job's first start, which `run` has reported."""
+    """Yield the event that a worker sent, except for the first start of a job, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)
@@ -152,8 +153,8 @@ _turn = itertools.count(os.getpid())
 
 
 def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
-    """Run jobs, given as JSON texts, on this worker of an executor, and return their events. Raises
-    MachineError if the worker does not have the program and kernel of `maker`."""
+    """Run jobs, given as JSON texts, in this process, and return events such as finished page loads. `maker`
+    names a kernel, and a program that emulates networks. Raises MachineError if this machine lacks them."""
     try:
         program, kernel = _program_and_kernel(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
@@ -170,7 +171,8 @@ def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
 
 
 def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
-    """Raise MachineError if this worker's program or kernel is not the one of `maker`."""
+    """Return this machine's program that emulates networks, and its kernel. Raises MachineError unless their
+    digests are those in `maker`."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

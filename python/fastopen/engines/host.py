@@ -50,7 +50,8 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in one process. If it fails, run the jobs not yet begun in another one."""
+        """Run each batch of jobs in its own process, and yield events. If a process fails, another runs the
+        jobs that it had not begun. `bodies` has recorded responses by page. Stop after `within_s` seconds."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -86,7 +87,7 @@ class HostEngine(WorldEngine):
 
 
 class _Worlds(Closing):
-    """The running world programs. The end of the `with` block kills the programs that still run."""
+    """The running processes that emulate networks. The end of the `with` block kills those that still run."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command

@@ -119,7 +119,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the results in the store. Other files, such as disputed results, are left out."""
+        """Yield the files of results. If two runs of a job gave different results, leave out both."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():

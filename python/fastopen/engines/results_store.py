@@ -62,7 +62,8 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job: `records` of its network and page loads as JSON, without the job's id."""
+    """A stored result of a job. `records` has the measurements of its network and page loads, as JSON without
+    the job's id. `decided_by` has the inputs. `maker` is a digest of the program and kernel among these."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
@@ -122,8 +123,8 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def read_maker(files: ResultFiles, name: str) -> str | None:
-    """Return the digest of the Maker (program and kernel) of a result in a file. None if the file's first
-    line is damaged. Raises OSError."""
+    """Return the digest of the program and kernel that made the result in the file `name`. None if the file's
+    first line is damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -131,8 +132,8 @@ def read_maker(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Parse the first line of a result's file. Return the digests of its Maker and of its body, and the
-    numbers of `decided_by` texts and of records. Raises DamagedResultError."""
+    """Parse the first line of a result's file. Return a digest of the program and kernel that made it, one of
+    its other lines, and the numbers of inputs and of records in these lines. Raises DamagedResultError."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
@@ -148,7 +149,8 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return the inputs that determine a job's result (`Result.decided_by`). `bodies` is a digest."""
+    """Return the inputs that determine a job's result, as texts: the program and kernel (`maker`), the digest
+    of the recorded responses (`bodies`), and the job without its id."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -232,7 +234,7 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Add the block's time to `seconds`. Suppress OSError, but keep the first as `complaint`."""
+        """Time a read or write, and suppress OSError. `what`, for the message, is `read` or `written`."""
         started = time.perf_counter()
         try:
             yield

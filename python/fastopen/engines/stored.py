@@ -89,7 +89,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Hold back the records of a job in `decided` until its result is stored."""
+        """Yield the events of an engine (`made`), but hold back the records of each job whose result is to be
+        stored until this is done. `decided` maps the ids of these jobs to the inputs of their results."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -112,8 +113,8 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result to store for a job with these events. `decided` has the inputs of the result. Return
-    None if a load is missing or was disturbed by the machine."""
+    """Return the result to store for a job with these events. `maker` is the program and kernel that ran it,
+    and `decided` has all inputs. Return None if a page load is missing or was disturbed by the machine."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

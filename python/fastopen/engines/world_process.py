@@ -100,7 +100,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Note that the program wrote nothing until its deadline, which is an error unless it is `over`."""
+        """Note the fault that the program wrote nothing in time, unless it reported its end or an error."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 

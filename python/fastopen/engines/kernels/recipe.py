@@ -48,7 +48,8 @@ class Recipe:
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """Read the recipe in `folder`, by default fastopen's own. Raises MachineError if it is missing."""
+    """Find the kernel options, patches and other files to build a kernel with in `folder`, by default in
+    fastopen's own. Raises MachineError if they are missing."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")

@@ -55,8 +55,8 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the kernel that a run recorded, with this name and SHA-256. Raises MachineError if it is not
-    installed or is damaged."""
+    """Return the installed kernel with the name and SHA-256 that a run noted as those of its kernel. Raises
+    MachineError if it is not installed or is damaged."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
