@@ -43,19 +43,16 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The remaining budget for reading one input. `place` names the input in errors."""
+    """The remaining limits for reading one input: bytes that may still be unpacked (`unpacked`) and searched
+    (`searchable`), and for its current file, steps of work (`steps`) and bytes of memory (`room`). `limit` is
+    the number of bytes that the input may unpack to in total. `place` names the input in errors."""
 
     limit: int
-    """Bytes that the input may unpack to in total."""
     place: str
     unpacked: int
-    """Bytes that may still be unpacked."""
     searchable: int = MAX_SEARCHED_BYTES
-    """Bytes of text that may still be searched."""
     steps: int = 0
-    """Steps of work that the input's current file may still use."""
     room: int = 0
-    """Bytes of memory that values of the input's current file may still take up."""
 
 
 _NO_LIMIT: Final = Budget(sys.maxsize, "", sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
@@ -90,7 +87,7 @@ def spend(size: int) -> None:
 
 
 def room() -> int:
-    """Return the remaining memory for values of the current file, in bytes."""
+    """Return the number of bytes of memory that parsed values of the current file may still take up."""
     return _CURRENT.get().room
 
 
@@ -124,7 +121,8 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read a file within the budget. Raises InputError if it has over `limit` bytes or exceeds the budget."""
+    """Read a file. Raises InputError if it has over `limit` bytes, or if the whole input has unpacked to more
+    bytes than it may."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)

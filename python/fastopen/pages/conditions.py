@@ -49,10 +49,11 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 class Condition:
-    """A parsed and checked condition. A call with the facts of a page returns True if the page meets it."""
+    """A condition on a page's properties, such as `hosts < 50`. Call it with a mapping from names to values
+    of these properties. It returns True if the page meets the condition."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
-        """Parse a condition. `kinds` maps the names of all facts to their kinds. Raises InputError."""
+        """Parse a condition. `kinds` maps each property of pages to `number` or `text`. Raises InputError."""
         self.text = text
         self._kinds = kinds
         kind, self._meets = self._read(self._parsed())

@@ -51,7 +51,8 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that a Choice may select. `page` is set if the page was loaded to find its facts."""
+    """A page that may be selected. `facts` maps properties, such as `hosts`, to their values. `page` is set
+    if the page was loaded to find these values."""
 
     facts: dict[str, Any]
     file: Path
@@ -86,13 +87,13 @@ def load_chosen(
     progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
-    """Load the pages that `choice` selects, in the order of the inputs. Repeated inputs are left out.
+    """Load pages, in the order of the inputs. `choice` selects some of them by a condition or at random.
 
-    Without choice and index, load all pages, as `load_pages` does. Otherwise, an input is an index, a folder
-    with recordings at any depth, or anything else that `load_pages` accepts. Files of folders that cannot be
-    read are left out with a LeftOutWarning. Raises InputError if the file of a chosen page is unreadable or
-    changed after it was indexed. With `lenient`, such a file is also left out with a LeftOutWarning.
-    `processes` is the number of processes that read files, by default one per core."""
+    An input is an index (a CSV file that lists pages with their properties), a folder with recordings at any
+    depth, or any other input of `load_pages`. Without choice and index, this only calls `load_pages`.
+    Unreadable files of folders, and repeated inputs, are left out with a LeftOutWarning. Raises InputError if
+    the file of a selected page is unreadable, or has changed after it was indexed. With `lenient`, such files
+    are left out too. `processes` is the number of processes that read files, by default one per core."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):
@@ -137,7 +138,8 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
-    """Read an index, a corpus folder, or an input of `load_pages`, whose options are `reading`."""
+    """Yield the pages in `given`: an index of pages, a folder with recordings at any depth, or another input
+    of `load_pages`. `reading` has options of `load_pages`."""
     if is_index(given):
         yield from read_index(given)
         return

@@ -58,7 +58,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return the length of each resource's chain of initiators, and the client processing on it in us."""
+    """Return two numbers for each resource: the length of its chain of initiators, with the resource itself,
+    and the total client processing along this chain in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
@@ -69,7 +70,6 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return facts about each host. Connections are counted per origin."""
     return [
         {
             "host": host,

@@ -35,8 +35,8 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback for the progress of one of several inputs, which reports it to `progress` as that of
-    all `parts` inputs. `number` is the input's index. Inputs are assumed to be of the same size."""
+    """Return a callback for the progress of one of `parts` inputs, that with the index `number`. It calls
+    `progress` with the progress of all inputs together. Inputs are assumed to be of the same size."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 

@@ -157,7 +157,8 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Refuse a list of URLs if `library` is None: the file is from a library, and may list itself."""
+    """Load the pages of a file. With `lenient`, skip damaged parts. Raises InputError for a list of URLs if
+    `library` is None: the file is itself from a library, so a list could contain itself."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:

@@ -205,15 +205,15 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the explanation of the recorded times that the page's resources have now."""
+        """Return the `server_think_us` and `initiator_at_bytes` that the page's resources have now."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page whose resources have the server think times and `initiator_at_bytes` of
-        `explanation`. The copy has no other explanations."""
+        """Return a copy of the page with the server think times and `initiator_at_bytes` of `explanation`,
+        which may fit the recorded times as well as the page's own. The copy's `explanations` are empty."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -255,7 +255,6 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the reason why `explanation` cannot belong to these resources; None if it can."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"

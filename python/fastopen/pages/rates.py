@@ -29,7 +29,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
     """Estimate the rate of the recorder's downlink, in bit/s: the highest rate at which responses arrived in
-    any period of `window_ms`. None if a longer period does not confirm it, or if nothing arrived."""
+    any period of `window_ms`. None if nothing arrived, or if this was only a burst: in every period of eight
+    times this length, they arrived at less than 80 % of the rate."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -62,8 +63,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 def _running_sum(
     events: Sequence[tuple[float, float]],
 ) -> Callable[[float, Callable[[list[float], float], int]], float]:
-    """Return a function `total(moment, find)` that adds up the amounts before `moment`. Pass bisect_right as
-    `find` to include events at exactly `moment`."""
+    """Return a function that adds up the amounts of events, which are (time, amount) pairs, before a time.
+    Its second argument is bisect_right to include events at exactly this time, else bisect_left."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

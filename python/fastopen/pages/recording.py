@@ -13,20 +13,19 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The times of a request and its response on the recorder's network. Moments are in ms since the root was
-    requested; `lookup`, `tcp` and `tls` are durations in ms."""
+    """The times of a request and its response on the recorder's network, in ms. The page made the request at
+    `asked`. It was sent at `sent`, after waiting for a connection, name lookup (`lookup`) and handshakes
+    (`tcp`, `tls`). These three are durations, which are 0 if the request needed no such step. The other times
+    are since the request of the first document. `carrier` is the use of the connection: one request at a time
+    or several. `pushed` is True if the server sent the resource unasked (HTTP/2 push)."""
 
     asked: float
-    """Time at which the page made the request, before waiting for a connection, lookup or handshakes."""
     sent: float
     first_byte: float
     end: float
     lookup: float
-    """Duration of the lookup of the host's name; 0 if the name was not looked up for this request."""
     tcp: float
-    """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """Duration of the TLS handshake; 0 if no TLS connection was opened for this request."""
     carrier: Carrier
     received_bytes: int
     """Size of the response: headers and body."""

@@ -59,9 +59,9 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference as written in a text. A parser finds it within the first `at` bytes. `type` is the resource
-    type that the markup implies, if any. `link` is True for a hyperlink to another page. Of all references
-    with the same number `picture`, a browser loads only one. None: the browser loads this reference."""
+    """A reference to a URL, as written in a text. It is in the first `at` bytes of the text. `type` is the
+    resource type that the markup implies, if any. `link` is True for a hyperlink to another page. References
+    with the same number `picture`, as in a `srcset`, are alternatives of which a browser loads one."""
 
     url: str
     at: int

@@ -39,7 +39,8 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return the last segment of the path, which all spellings contain; None if its escaping may vary."""
+    """Return a part of the URL that every text with the URL contains: the last segment of its path. Return
+    None if some texts may contain this segment in an escaped form."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -75,7 +76,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """An index that quickly finds which of many URLs a text may contain in any spelling."""
+    """An index of URLs that quickly finds those that a text may contain, even in relative or escaped form."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
@@ -95,7 +96,8 @@ class UrlIndex:
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the last segment of the URL's path that no escaping changes."""
+    """Return the longest run of letters, digits, `_`, `.` and `-` in the last segment of the URL's path. A
+    text that contains the URL in an escaped form contains this run unchanged."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()
