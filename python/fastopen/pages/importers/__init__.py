@@ -1,6 +1,7 @@
-"""Import pages from recordings. Each format has a module here and a row in FILES or FOLDERS.
+"""Import pages from recordings. FILES and FOLDERS list the modules for all formats of recordings except HAR.
 
-Each module has `import_pages(path, lenient=..., progress=...)`, and for folders also `holds(folder)`.
+Each module has `import_pages(path, lenient=..., progress=...)`. Modules for folders also have
+`holds(folder)`, which returns True if the folder has their format.
 """
 
 from importlib import import_module
@@ -30,7 +31,7 @@ def _format(name: str) -> Any:
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a recording in a file. Return None if FILES lacks its format, as for HARs."""
+    """Return the pages of a WARC or WACZ file. Return None if the file has another format, such as HAR."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:

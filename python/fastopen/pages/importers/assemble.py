@@ -59,9 +59,11 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page that consists of some of the exchanges. `edges` maps their indices to the edges to
-    their initiators; the root comes first, and each initiator before the exchanges that it initiates.
-    The exchanges' notes are added to `notes`."""
+    """Return the page that consists of the exchanges whose indexes are keys of `edges`. An edge links an
+    exchange (request and response) to its initiator, the exchange that led to it. The first key is the
+    document, and each initiator precedes the exchanges that it led to. `initiators` is the source of these
+    links. `alternatives` maps exchanges to other URLs with the same response. `recorded_plt_us` is the
+    recorded page load time. The exchanges' notes are added to `notes`."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
@@ -111,9 +113,10 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Give a redirect the type of its target, because its own MIME type is arbitrary."""
+    """Map the index of each exchange of a page to the type of its resource, such as `image`."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
+    # A redirect has the type of its target, because its own MIME type is arbitrary.
     for index, edge in reversed(edges.items()):
         if edge.by is not None and exchanges[edge.by].location == exchanges[index].url:
             types[edge.by] = types[index]

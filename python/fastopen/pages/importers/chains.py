@@ -90,7 +90,8 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to the latest end of it and of requests to which it led by redirect or preflight."""
+    """Map each exchange to a time: the latest end of the exchange and of all exchanges that follow it in its
+    chain of redirects and CORS preflights."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

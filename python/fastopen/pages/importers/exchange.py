@@ -121,7 +121,7 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """Return `times`, which must have been recorded."""
+        """Return the times of the request and response. Call this only if they were recorded."""
         assert self.times is not None
         return self.times
 

@@ -1,4 +1,4 @@
-"""Find initiators of exchanges without times: follow references and redirects from the root."""
+"""Find which response led to each recorded request without using times: follow references and redirects."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -48,22 +48,23 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return the page that begins with the exchange `root`: map each exchange that redirects, references,
-        or URLs in texts such as scripts lead to, to the edge to its initiator. Initiators come first."""
+        """Follow redirects, references and URLs in texts such as scripts, from the exchange `root`. Return
+        the exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Return the same as `reached`, but without exchanges to which only URLs in texts lead."""
+        """Follow redirects and references, but not URLs in other texts, from the exchange `root`. Return the
+        exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add the exchanges to which redirects and references lead from the exchanges `started` to `edges`,
-        which maps each exchange to the edge to its initiator."""
+        """Follow redirects and references from the exchanges `started`, and add all that they lead to to
+        `edges`. It maps the index of each exchange to the link to its initiator."""
         # Breadth-first, because resources near the root are requested earlier.
         waiting = deque(started)
         while waiting:
@@ -80,8 +81,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges of other pages in a recording of several pages: `started`, the targets of
-        hyperlinks, and all to which these lead. Return an empty set if `started` is empty."""
+        """Return the exchanges of other pages in a recording of several pages: those in `started`, and all to
+        which redirects, references and hyperlinks lead from these. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -106,8 +107,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return (target, edge) for each reference to a recorded exchange, in text order. Add targets of
-        hyperlinks to `linked`, and unrecorded choices of a picture to `alternatives`."""
+        """Return (index, edge) of each recorded exchange to which a text refers, in text order. Add targets
+        of hyperlinks to `linked`, and URLs of unrecorded images of a `srcset` to `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -155,7 +156,8 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Add unreferenced exchanges whose URLs occur in a text, such as a script. Return their indices."""
+        """Search texts of the page, such as scripts, for URLs of exchanges that are not in `edges`. Add the
+        exchanges found to `edges`, and return their indexes."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

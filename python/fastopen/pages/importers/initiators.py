@@ -29,8 +29,8 @@ class InitiatorResolver:
     """Finds the initiator of each exchange of a page: the resource that made the browser request it."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """Prepare a search. `document` is the index of the main document: 0, or that of the document to which
-        the root is redirected."""
+        """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
+        `document` is the index of the main document, which is 0 unless the first request was redirected."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -46,9 +46,9 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return a list and the source of all initiators: `recorded`, `inferred` or `mixed`. The list has the
-        initiator's index and the evidence for it, a key of notes.SENTENCES, for each exchange. The index is
-        None for the root. Adds counts to `notes`."""
+        """Return a list with the initiator of each exchange, and the source of all initiators: `recorded`,
+        `inferred` or `mixed`. Each item of the list has the index of the initiator (None for the first
+        exchange), and the evidence for it as a key of notes.SENTENCES. Add counts of evidence to `notes`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -88,7 +88,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the latest entry with this URL before `before`, or the last target of its redirects."""
+        """Return the index of the latest entry with this URL that precedes the index `before`. If the entry
+        is a redirect, return the index of the last target of its chain of redirects."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -100,7 +101,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Choose the script of a call stack that arrived last before the request, which waited for it."""
+        """Return the index of the initiator that the recorder named. Of the scripts in a call stack, choose
+        the script that arrived last before the request, because the request waited for this script."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -112,10 +114,10 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the script or stylesheet that a document's late request waited for, or else `recorded`.
-
-        A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
-        this wait counted as processing, it would be equally long on every network."""
+        """Return the index of the script or stylesheet that a request waited for, if it started long after
+        the end of its initiator, a document. Otherwise return `recorded`, the index of the initiator."""
+        # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
+        # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
             return recorded
@@ -129,7 +131,8 @@ class InitiatorResolver:
     def _latest(
         self, frame: int, kind: ResourceType, entry: Exchange, index: int
     ) -> tuple[float, int] | None:
-        """Return (end, index) of the last resource in the frame that ended before `entry` started."""
+        """Find the resource of type `kind` in a frame that ended last before `entry`, a request with the
+        index `index`, started. Return its end and its index, or None if there is none."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
@@ -179,8 +182,8 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> tuple[int, float] | None:
-        """Find the text from which the browser knew the URL of the entry at `index`. Return the index of the
-        text's entry, and the fraction of the text after which the URL ends. None if no text has the URL."""
+        """Find the response text that contains the URL of the entry at `index`. Return the index of the text,
+        and the position of the URL's end as a fraction of the text's length. None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

@@ -116,7 +116,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """Return None, with the reason counted in `notes`, if a page cannot contain the exchange."""
+    """Convert a recorded request and its response. If a page cannot contain them, count the reason in `notes`
+    and return None."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest

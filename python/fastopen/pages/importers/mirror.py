@@ -116,7 +116,8 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
 
 
 def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme."""
+    """Return (scheme, folder) of each host in a mirror. Skip symbolic links to folders outside of `inside`.
+    wget's `--protocol-directories` adds a folder for each scheme."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():

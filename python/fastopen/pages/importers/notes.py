@@ -80,7 +80,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of facts that an importer left out, guessed or found odd, by the keys of SENTENCES."""
+    """Counts of data that an importer left out, guessed or changed. SENTENCES has a sentence for each key."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

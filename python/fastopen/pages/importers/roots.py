@@ -1,4 +1,4 @@
-"""Find the first exchange of each recorded page, its root, from the recording or from references."""
+"""Find the first request of each page in a recording, from the recorder's marks or from references."""
 
 from __future__ import annotations
 
@@ -72,26 +72,29 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the first exchange of each page whose URL an archive lists (`pages`). This may be
-    a redirect that led to the URL. URLs that were not recorded are skipped."""
+    """Return the index of the first recorded request of each page. `pages` has the pages' URLs. The first
+    request may be one that was redirected to the page's URL. URLs that were not recorded are skipped."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of the pages' first exchanges: navigations, or else only the first document."""
+    """Return the indices of the requests that the browser marked as navigations to a page. If there is none,
+    return the index of the first document's request, or of the first redirect that led to it."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or _heads(graph, [first], in_order=True)
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of navigations, or else only of the document that leads to the most exchanges. This
-    is for recordings in which the order of exchanges is unknown."""
+    """Return the indices of the requests that the browser marked as navigations to a page. If there is none,
+    return the index of the document from which references lead to the most resources, or of the first
+    redirect that led to it. This is for recordings in which the order of requests is unknown."""
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def wide_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents in a mirror of many pages that are pages, not parts such as frames.
-    These lead to at least five other exchanges. If there is none, return that which leads to the most."""
+    """Return the indices of the documents that are pages, and not frames or advertisements in pages. From a
+    page, references lead to at least five other resources. Without such a document, return the document from
+    which references lead to the most resources."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -108,7 +111,8 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (number of exchanges to which it leads, index) of each possible root, the largest first."""
+    """Return (size, index) of each document that may be a page, the largest first. The size is the number of
+    exchanges (requests and responses) to which references lead from the document, including itself."""
     exchanges = graph.exchanges
     documents = [
         i
@@ -122,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each exchange in `found` by the first redirect that led to it. The chain stops at other
-    exchanges in `found`, and if `in_order` at redirects recorded later."""
+    """Replace each exchange in `found` by the first redirect of the chain that led to it. Go back along the
+    chain only until another exchange in `found`, or if `in_order`, a redirect recorded after the exchange."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

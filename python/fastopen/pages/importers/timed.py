@@ -195,7 +195,7 @@ def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
-    """Return the recorder's names of the connections that carried several requests at once."""
+    """Return the ids, in the recording, of connections that carried several requests at once."""
     spans = grouped(
         (one.connection, (one.at.sent, one.at.end)) for one in exchanges if one.connection is not None
     )
@@ -203,7 +203,6 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if two exchanges overlapped; `carried` has (sent, end) in order of `sent`."""
     ended = carried[0][1]
     for sent, end in carried[1:]:
         if sent < ended - _OVERLAP_SLACK_MS:
@@ -213,8 +212,9 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Return the initiator's body bytes that had arrived at the start (None: all), and the processing in ms.
-    `named_after` is the fraction of a document's text after which the exchange's URL ends."""
+    """Return the number of the initiator's (`parent`) body bytes that had arrived before the request, and the
+    client processing between these bytes and the request in ms. None stands for all bytes. `named_after` is
+    the position of the request's URL in a document, as a fraction of the text."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)
@@ -225,21 +225,22 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase. The load event was at `fired_at`; `ended` includes the exchange's redirects."""
+    """Return the phase of a request: `load` if the load event waited for it, `after` if it began later, or
+    else `async`. The load event was at `fired_at`. `ended` is the end of the request and its redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
 
 
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
-    """Return the latest possible time of the load event.
+    """Estimate the time of the load event, from the recorded time `load_at` and the times of requests.
 
-    Browsers set `onLoad` (`load_at`) after the handlers of the load event have run, so requests by these
-    handlers begin before it. The load event therefore fired at `load_at` or at the start of an earlier
-    request. Choose the time that the fewest requests of elements contradict. A request contradicts a time if
-    it was under way then, because the load event would have waited for it; or if it began then or later and
-    ended before `load_at`, because only a handler of the load event could have made it. Of several such
-    times, choose the last. The root does not count, because the load event always waits for it.
+    Browsers record `load_at` only after the handlers of the load event have run. Requests by these handlers
+    begin before `load_at`. The load event was at `load_at`, or at the start of an earlier request. Choose the
+    time that the fewest requests of elements contradict, and of several such times, the last. These requests
+    contradict a time, except for the root:
+    - Requests under way at the time. The load event would have waited for them.
+    - Requests that began then or later, and ended before `load_at`. Only a handler could have made them.
 
     If `load_at` is None, return the time 2 s after the end of the last request that delays the load event."""
     if load_at is None:
@@ -290,8 +291,9 @@ class _Servers:
     def thinking(self, index: int, round_trip_ms: float) -> float:
         """Return the server think time of an exchange in ms: its wait minus a round trip and the upload.
 
-        Over a full link, also subtract the time for other responses from its host on multiplexed connections,
-        if it is at least half of the remaining wait."""
+        If the downlink was full, other responses may explain the rest of the wait. Of these, count responses
+        from the same host over HTTP/2 or HTTP/3. If their transfer took at least half of the rest, subtract
+        its time."""
         entry, one = self._entries[index], self._exchanges[index]
         # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms
@@ -309,7 +311,8 @@ class _Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _EXPLAINED_SHARE * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time in ms in which the server sent the body; 0 if it is short or due to the network."""
+        """Return the time in ms that the server took to send the body. Return 0 if this is under 500 ms, or
+        if the network explains at least half of it."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_BODY_MS or self._reached is None:

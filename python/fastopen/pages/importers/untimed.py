@@ -30,12 +30,13 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return the pages of a recording without times, each with the exchanges to which its root leads.
+    """Return the pages of a recording without times. `roots` has the URLs of the pages. If none of them was
+    recorded, `find_roots` selects the first exchange (request and response) of each page. A page contains all
+    exchanges to which redirects and references lead from its first. `resolve` maps a reference to a URL.
 
-    A root is the first exchange of a page. `roots` has the roots' URLs. If none of them was recorded,
-    `find_roots` selects the roots. `resolve` maps a reference in a text to a URL. With `complete`, exchanges
-    to which nothing refers are added to the page of their Referer, or else to the page that was recorded last
-    before them. Raises InputError if there are no exchanges, or if a page is too large."""
+    With `complete`, add each other exchange to the page of its Referer, or else to the page that was recorded
+    last before it. `place` is the recording's path, for errors. `notes` has counts of data left out. Raises
+    InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
@@ -50,8 +51,9 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add exchanges without an initiator to the page of their Referer, or else to the page recorded last
-    before them. `grown` has the edges of each page, and `heads` the roots."""
+    """Add each exchange that is in no page yet to the page of its Referer, or else to the page recorded last
+    before it. `grown` has the exchanges of each page, with the links (edges) to their initiators. `heads` has
+    the index of each page's first exchange."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
@@ -80,7 +82,8 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer, for types in _SELDOM_NAMED the first of ASKERS, or the document."""
+    """Guess the initiator of an exchange to which nothing refers. It is the exchange's Referer, or else the
+    last stylesheet (for a font) or script (for an XHR or frame), or else the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -94,7 +97,6 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Build a page from `edges`, initiators first. All pages of a file share the notes in `common`."""
     check_size(len(edges), place)
     notes = Notes(common)
     notes["elsewhere"] += len(graph.exchanges) - len(edges)
@@ -109,7 +111,8 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Set the phase `load` if the load event waits, else `async`. A redirect has its target's phase."""
+    """Return the exchanges of a page (`edges`) with their phases: `load` if the load event waits for them,
+    else `async`. A redirect has the phase of its target."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

@@ -100,7 +100,8 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page with the bodies and response headers in `answers`, by index of the resource."""
+    """Return the page `imported` with the name `name`, and with the bodies and response headers in `answers`
+    instead of its own. `answers` maps the index of a resource to its recorded request and response."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)

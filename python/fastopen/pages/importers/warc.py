@@ -261,7 +261,7 @@ def _records(
 
 
 def _damage_in_words(error: Exception) -> str:
-    """Describe damage without the damaged bytes."""
+    # These errors' own texts may contain bytes of the damaged record.
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -280,8 +280,8 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`: warcio would print a
-    message and return no more data. Only heads of records are read by line."""
+    """warcio's gzip reader. Raises InputError if the input unpacks to more bytes than permitted. Damaged data
+    raises `zlib.error`: warcio would print a message and return no more data."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)

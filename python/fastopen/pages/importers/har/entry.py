@@ -128,7 +128,8 @@ def _parts(raw: object, place: str) -> Parts:
 
 
 def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> str | None:
-    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if it can."""
+    """Return the reason why a recorded request cannot be replayed, as a key of notes.SENTENCES; None if it
+    can. `recorded` is the type of resource in the recording, such as `websocket`."""
     scheme = urls.scheme_of(parts.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -258,7 +259,8 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content, as it is or in the charset of `mime`, if it has `body_bytes` bytes; else None."""
+    """Return the body as the server sent it, in `body_bytes` bytes: the content, or its text encoded in the
+    charset of `mime`. Return None if neither has this number of bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

@@ -53,8 +53,9 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a decoded HAR. A BodyStripper must have replaced its entries. `notes` has counts of
-    faults in the file. With `lenient`, invalid entries are skipped. Raises InputError."""
+    """Return the pages of a parsed HAR, `data`. The bodies of its entries must be in a BodyStripper's store.
+    `place` is the file's path, for errors. `notes` has counts of faults in the file. With `lenient`, invalid
+    entries are skipped. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -193,7 +194,7 @@ def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage
 
 
 def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return None unless fastopen recorded the load without TFO: with TFO, times lack round trips."""
+    # With TFO, the recorded times lack round trips.
     network = load.get("network")
     return network if isinstance(network, dict) and load.get("cookies") is None else None
 
@@ -218,7 +219,9 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the entries that used the network, in file order. Skip invalid entries if `lenient`."""
+    """Return the page's requests that used the network, in file order, and counts of guesses about them.
+    `raws` has all entries of the HAR, and `writer` describes the program that wrote it. `place` is the file's
+    path, for errors. Skip invalid entries if `lenient`."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None

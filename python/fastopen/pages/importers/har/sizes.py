@@ -63,8 +63,10 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of headers as HTTP/1.1 text, even of HTTP/2 and HTTP/3 (`binary`). `first_line` is the
-    size before the listed headers. If nothing plausible is recorded, the size is `typical`."""
+    """Return the size of the header of a request or response (`side`) as HTTP/1.1 text. `listed` has its
+    fields, and `first_line` is the size of the text before them. `binary` is True for HTTP/2 and HTTP/3,
+    whose recorded sizes are of another format. If neither fields nor a plausible size are recorded, return
+    `typical`, and count `subject` in `notes`."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # If old versions of Chrome did not see the headers, they write the size of only a status line.
@@ -129,8 +131,9 @@ def _body(parts: Parts, notes: Notes) -> int:
 
 
 def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Estimate the size from Content-Length (`length`), the transfer, which is shorter if it was cancelled,
-    and the unpacked content (`whole`)."""
+    """Estimate the size of a body as sent. Use the number of transferred bytes if Content-Length (`length`)
+    is missing or larger, as after a cancelled transfer. Otherwise use Content-Length, or else the size of the
+    unpacked content (`whole`) and its compression. Count the estimate in `notes`."""
     if parts.transferred is not None:
         headers = coerce.size(parts.response.get("headersSize")) or _written(parts.got) + 17
         if length is None or headers < parts.transferred < length:

@@ -203,8 +203,9 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that charges a JSON value's memory to the budget. Measuring is slow, so it starts
-    only once so much text was read that the budget could be exceeded."""
+    """Return a function that counts the memory of a JSON value, and then returns the value. It raises
+    InputError if `document` and all values take up more memory than the file may use."""
+    # Measuring is slow, so it starts only once so much text was read that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
 
