@@ -87,7 +87,8 @@ def _check_usable(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove packets first: without the file UNFINISHED, they would count as the user's files."""
+    """Remove the files that an interrupted creation of a run has left in a folder."""
+    # Packets first: without the file UNFINISHED, they would count as the user's files.
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):

@@ -169,12 +169,15 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """An error that stops a run: all loads with one use of TFO are invalid for the same reason, its text."""
+    """An error that stops a run: all page loads without TFO, or all with one kind of TFO cookies, are invalid
+    for the same reason."""
 
 
 @dataclass
 class _Execution:
-    """The settings, counts of loads and running jobs of a run."""
+    """The state of a run in progress. `_asked` is the number of page loads to run, `_reported` the number of
+    finished attempts, and `_left` the number of loads still to finish in this round. Round 0 runs each load
+    once, and later rounds (`_round`) repeat loads that the machine disturbed."""
 
     engine: Engines
     bodies: Bodies
@@ -265,8 +268,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Record a finished load. Raise _HopelessError if the first loads with one use of TFO are all invalid
-        for the same reason, on all pages and with all settings."""
+        """Note whether a page load is valid. Raise _HopelessError if on all pages and with all settings, all
+        loads so far without TFO, or with one kind of TFO cookies, are invalid for the same reason."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None
@@ -294,7 +297,8 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return jobs with only their pending loads. `watched`: the additional data to keep, such as packets."""
+    """Return the jobs that still have page loads to run, with only these loads. `pending` maps the ids of
+    jobs to the ids of these loads. `watched` selects additional data to keep, such as packets."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -63,8 +63,8 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query. `lookup` sets a lower limit, for a query for one load or job.
-        Raises InputError if the query exceeds the limits or the file is damaged."""
+        """Yield the rows of an SQL query. Raises InputError if it takes more time or memory than permitted, or
+        if the file is damaged. With `lookup`, for a query for one load or job, less is permitted."""
         if not lookup:
             self._size = self._size_now()
         # If queries are nested, the limit of the outer query stays, because it is larger.

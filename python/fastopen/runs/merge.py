@@ -82,7 +82,8 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """A run to merge, with its counts of loads at the time of `_Merging.add`."""
+    """A run to merge, with its numbers of page loads: planned (`asked`), not finished yet (`owed`), and
+    finished but taken from other runs (`again`)."""
 
     folder: Path
     shard: Shard | None
@@ -92,7 +93,6 @@ class _Part:
     jobs: frozenset[str]
     owed: int
     again: int = 0
-    """The number of loads that are settled in this part, but that the merged run takes from other parts."""
 
     @property
     def name(self) -> str:
@@ -185,8 +185,8 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the loads that the merged run takes from `part`. Raises InputError if a load in virtual time
-        differs from the same load in another run."""
+        """Copy the page loads that were chosen from `part`, an open `run`, into `database`. `of_job` has the
+        numbers of jobs there. Raises InputError if runs differ in a load in virtual time."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))

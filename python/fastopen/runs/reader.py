@@ -143,8 +143,8 @@ class RunReader(Closing):
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """Map each planned comparison of loads with and without TFO to its number of repeats. A comparison is
-        one page over one network with one setup and engine."""
+        """Map each planned comparison of page loads with and without TFO to its number of repeats. Loads of a
+        comparison have the same page, network, engine, and settings of client and servers."""
         rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
@@ -276,8 +276,8 @@ class RunReader(Closing):
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query with its `values`. `lookup` sets a lower limit on the cost, for a
-        query for one load or job."""
+        """Yield the rows of an SQL query with its `values`. With `lookup`, for a query for one load or job,
+        less time is permitted before InputError is raised."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -329,7 +329,7 @@ class RunReader(Closing):
 
 
 def _upgraded(experiment: Any) -> Any:
-    """Delete the null `path_share` of networks in older runs. The argument is changed."""
+    """Adapt an experiment that an older version stored: delete each network's `path_share` if it is null."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

@@ -1,4 +1,4 @@
-"""Restore the plan of a kept run, and compare the run with the requested experiment and bodies."""
+"""Restore the plan of a stored run. Check that its experiment and recorded responses are those requested."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

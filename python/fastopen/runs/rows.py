@@ -15,11 +15,11 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 
 class LoadRow(NamedTuple):
-    """The key figures of one load. `invalid` has the reasons why the load is not valid, as (kind, detail)
-    pairs.
+    """The main results of one attempt at a page load. `cell` is the index of the combination of its page,
+    network, settings and use of TFO. `load` is the load's id in its job. `invalid` has the reasons why the
+    attempt is not valid, as (kind, detail) pairs."""
 
-    This is a tuple because a run has up to a million rows, and dataclasses would take five times as long."""
-
+    # This is a tuple because a run has up to a million rows, and dataclasses would take five times as long.
     job: str
     cell: int
     repeat: int

@@ -228,8 +228,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove loads without a result from the stored plan, after the run's time limit. Keep the jobs of
-        the first repeat that have no finished load, so that resuming runs them."""
+        """Remove page loads without a result from the stored plan, after the run's time limit. But keep those
+        of the first repeat if no load of their job has a result, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -275,9 +275,10 @@ class RunStore(RunReader):
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
-    """Return the permitted number of attempts at a load that was invalid for reasons of these `kinds`.
+    """Return the permitted number of attempts at a page load that is invalid for reasons of these `kinds`.
 
-    It is 1, unless the machine caused all these reasons. `exact` means that the load is deterministic."""
+    It is 3 to 10 if the machine caused all these reasons, for example because it was busy. Otherwise it is 1.
+    With `exact`, the load is deterministic, and only a fault of its emulated network permits 3 attempts."""
     # An exact load is repeated only if the process that emulates the network died.
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
