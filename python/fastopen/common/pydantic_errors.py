@@ -26,8 +26,7 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return an error that lists the first problems of `error`, each on its own line. `place` is the file or
-    option that was validated."""
+    """Return an error that lists the first problems of `error`, which is about the file or option `place`."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]

@@ -119,8 +119,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map the settings of rows, as texts, to numbers that stand for them in a narrow terminal. Return {} if
-    numbers would save no space."""
+    """Map texts about the settings of rows to numbers to show instead; {} if these would save no space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}

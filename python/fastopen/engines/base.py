@@ -17,8 +17,7 @@ Bodies = Mapping[str, Mapping[int, bytes]]
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Pages without
-    recorded bodies have no key."""
+    """Map the name of each page with recorded bodies to the SHA-256 of these and of the response heads."""
     return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
@@ -100,5 +99,4 @@ class Engine(Protocol):
         """Run all jobs, up to `parallel` at once, and yield events as they happen. Stop after `within_s`
         seconds. `bodies` has recorded response bodies by page. Each load is reported exactly once, unless
         the time ends first. A load that a fault prevented is reported as invalid with the kind `fault`.
-        Raises InputError or MachineError if the remaining jobs cannot run. Close the generator to end all
-        processes early."""
+        Raises InputError or MachineError if jobs cannot run. Closing the generator ends all processes."""

@@ -171,8 +171,7 @@ def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
 
 
 def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
-    """Return this machine's program that emulates networks, and its kernel. Raises MachineError unless their
-    digests are those in `maker`."""
+    """Return this machine's network emulator and kernel. Raises MachineError if `maker` has other digests."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

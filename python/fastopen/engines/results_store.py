@@ -68,8 +68,7 @@ class Result:
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
     decided_by: tuple[str, ...]
-    """The three inputs that determine the result: `Maker.text()`, the digest of the recorded bodies, and the
-    job as JSON without its id."""
+    """The inputs: `Maker.text()`, the digest of the recorded bodies, and the job as JSON without its id."""
     records: tuple[str, ...]
 
     @property

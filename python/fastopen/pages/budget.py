@@ -92,8 +92,7 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Account for `size` bytes of memory for values of the current file. Raises InputError if they take up
-    too much."""
+    """Count `size` bytes of memory for values of the current file. Raises InputError if this is too much."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -121,8 +120,7 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read a file. Raises InputError if it has over `limit` bytes, or if the whole input has unpacked to more
-    bytes than it may."""
+    """Read a file. Raises InputError if it has over `limit` bytes, or if its input unpacks to too many."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)

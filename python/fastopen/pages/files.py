@@ -76,8 +76,7 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """Return the first character that is not white space, without consuming it. Raises InputError if all
-        characters are white space."""
+        """Return the first character except white space, but do not consume it. Raises InputError if none."""
         while not self._ahead.strip():
             self._ahead = ""  # otherwise read() would return this white space again
             self._ahead = self.read(_SNIFFED)

@@ -233,8 +233,7 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each URL of a `.pages` list, with its place (file and line) for errors. Blank lines and comments
-    (#) are skipped."""
+    """Yield each URL of a `.pages` list, with its file and line for errors. Skip empty lines and comments."""
     # After a URL with a scheme, the rest of the line is ignored: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)

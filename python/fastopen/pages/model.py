@@ -346,8 +346,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file. Each key or resource has its own line, for readable diffs. Most keys
-    with default values are left out."""
+    """Return the text of a page file, with a line for each key or resource, and without most defaults."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:

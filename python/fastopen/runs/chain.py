@@ -83,8 +83,7 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return start and end (ns) of the name lookup for the request's new connection; None if no lookup
-        delayed it."""
+        """Return start and end (ns) of the name lookup that delayed the request's new connection, if any."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
@@ -105,14 +104,12 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the total time in ns between `since_ns` and `until_ns` in which a handshake with the DNS
-        resolver was in progress."""
+        """Return the time in ns, from `since_ns` to `until_ns`, during handshakes with the DNS resolver."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the part of the handshake of `connection` (an id) after `since_ns`, in ns; 0 if the
-        connection had no handshake."""
+        """Return the time in ns of a connection's handshake after `since_ns`; 0 if it had no handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

@@ -27,8 +27,7 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder contains the database of a run, even a damaged one; False if not, or if the
-    folder cannot be read."""
+    """Return True if the folder can be read and contains the database of a run, even a damaged one."""
     try:
         return (folder / FILE).exists()
     except OSError:
@@ -36,8 +35,7 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError if it
-    cannot be read."""
+    """Return True if a file begins like an SQLite database. Raises InputError if it cannot be read."""
     try:
         if not path.is_file():
             return False
@@ -96,8 +94,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create the tables in a new database, mark it as a fastopen run, and call `fill` to write the
-    content."""
+    """Create the tables in a new database, mark it as a run, and call `fill` to write the content."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )
@@ -133,8 +130,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Check the whole database file of a run for damage, and open it for writing. Raises InputError if it is
-    damaged."""
+    """Check the whole database of a run, and open it for writing. Raises InputError if it is damaged."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
@@ -145,8 +141,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """In a `with` block, convert SQLite's errors on reading a damaged file into InputError. `place` is the
-    path for the message."""
+    """In a `with` block, convert SQLite's errors about a damaged file, at the path `place`, to InputError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -168,8 +163,7 @@ def writing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """An exclusive lock on a run's folder, for use in a `with` statement. The kernel frees it when the
-    process ends."""
+    """An exclusive lock on a run's folder, for a `with` block. It is freed when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         """Acquire the lock. Raises InputError if another process (or another FolderLock) holds it."""

@@ -76,8 +76,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run in seconds, counted from the creation of this object. The run executes as many
-    repeats as fit."""
+    """A time limit for a run, counted from the creation of this object. As many repeats as fit are run."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -131,8 +130,7 @@ def execute(
     which there is time are run, and `more_jobs` is not called. Without `keep_going`, the run stops early if
     the first loads without TFO, or with one kind of TFO cookies, are all invalid for the same reason.
 
-    On KeyboardInterrupt, the function returns. Raises the engine's InputError or MachineError. All finished
-    loads are kept in any case."""
+    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = RunOutcome()

@@ -67,8 +67,7 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return [folder] if the folder itself holds a run, otherwise the subfolders that hold a run and are not
-    hidden."""
+    """Return [folder] if the folder itself holds a run, otherwise its visible subfolders that hold a run."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
@@ -78,8 +77,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run as shown in the list of runs. For an unreadable run, `status` is the reason, and later fields are
-    empty."""
+    """A run in the list of runs. If it is unreadable, `status` is the reason, and later fields are empty."""
 
     folder: Path
     status: str
@@ -99,8 +97,7 @@ class RunSummary:
 
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Yield a summary of every run in the subfolders of `folder`, the oldest first. Unreadable runs come
-    last."""
+    """Yield a summary of every run in the subfolders of `folder`, oldest first. Unreadable runs come last."""
     found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 

@@ -43,8 +43,7 @@ MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """Limits on the time and memory that reading a run may take, since its file may be damaged or
-    malicious."""
+    """Limits on the time and memory for reading a run, since its file may be damaged or malicious."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         """Set limits on the open database of the run in `folder`. From then on, signals such as Ctrl-C
@@ -63,8 +62,8 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query. Raises InputError if it takes more time or memory than permitted, or
-        if the file is damaged. With `lookup`, for a query for one load or job, less is permitted."""
+        """Yield the rows of an SQL query. Raises InputError if it takes more time or memory than permitted,
+        or if the file is damaged. With `lookup`, for a query for one load or job, less is permitted."""
         if not lookup:
             self._size = self._size_now()
         # If queries are nested, the limit of the outer query stays, because it is larger.
@@ -100,8 +99,7 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the stored record of a load or an emulated network. Raises InputError if the record is
-        damaged or too large."""
+        """Decompress the record of a load or network. Raises InputError if it is damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

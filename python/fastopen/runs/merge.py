@@ -47,8 +47,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of merging runs: the folder of the new run, and descriptions of loads that are missing or
-    were in several runs."""
+    """The result of merging runs: the new run's folder, and descriptions of missing and repeated loads."""
 
     folder: Path
     asked: int

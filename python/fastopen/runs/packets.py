@@ -26,8 +26,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the path of the file with a load's packets. Return None if it is missing, a link to another
-    folder, or too large."""
+    """Return the file with a load's packets; None if it is missing, too large, or a link to elsewhere."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

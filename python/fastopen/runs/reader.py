@@ -45,8 +45,7 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run (an executed experiment, kept as an SQLite file) that is open for reading. Every method raises
-    InputError if the file is damaged."""
+    """A run (an executed experiment in an SQLite file) to read. Methods raise InputError if it is damaged."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
         """Read a run from an open database. `folder` is the run's folder, or None for a run in memory."""
@@ -91,8 +90,7 @@ class RunReader(Closing):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options that the run was started with and that resuming it needs, such as input files,
-        as JSON values."""
+        """Return the options of the run that resuming it needs, such as input files, as JSON values."""
         return self._document("options")
 
     @property
@@ -138,8 +136,7 @@ class RunReader(Closing):
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """Return the names of the run's pages, in order. This is faster than `pages`, because no page is
-        parsed."""
+        """Return the names of the run's pages, in order. This is faster than `pages`, which parses them."""
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
@@ -163,13 +160,11 @@ class RunReader(Closing):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Map the id of each job (loads that run together in one emulated network) to its random seed, in
-        planned order."""
+        """Map the id of each job (loads in one emulated network) to its random seed, in planned order."""
         return dict(self.rows_of("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
-        """Raise InputError if the run has no job with this id. Accept None, which callers use for all
-        jobs."""
+        """Raise InputError if the run has no job with this id. Accept None, which stands for all jobs."""
         if job is not None and job not in self.jobs():
             remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
@@ -191,8 +186,7 @@ class RunReader(Closing):
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return up to `count` rows of loads (-1: all), from index `start` on, in the selection and order of
-        `listing`."""
+        """Return `count` rows of loads (-1: all) from index `start`, as `listing` selects and sorts them."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
         with self._parsing("a load"):
@@ -225,8 +219,7 @@ class RunReader(Closing):
                 yield found
 
     def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
-        """Yield (page name, network index, measured minus requested RTT in microseconds) for each emulated
-        network that was built."""
+        """Yield (page, network's index, measured minus requested RTT in us) for each emulated network."""
         return self.rows_of(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -267,8 +260,7 @@ class RunReader(Closing):
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """Yield each of these rows with the full, validated record of its load. Only one record is in memory
-        at a time."""
+        """Yield each row with the validated record of its load. Only one record is in memory at a time."""
         for row in rows:
             yield row, self.load_record(row.job, row.load, row.attempt)
 

@@ -32,8 +32,7 @@ def stored_plan(run: RunReader) -> Plan:
 
 
 def planned_again(run: RunReader, experiment: Experiment) -> Plan:
-    """Return the plan for an experiment with the pages that are stored in a run. Raises InputError if the run
-    is damaged."""
+    """Return the plan for an experiment with a run's stored pages. Raises InputError if it is damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:

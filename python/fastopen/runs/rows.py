@@ -63,8 +63,7 @@ class Listing:
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return an SQL WHERE clause over the tables `loads` and `jobs`, and its parameters. Both are empty
-        if all loads are selected."""
+        """Return an SQL WHERE clause over `loads` and `jobs`, empty to select all loads, and its values."""
         equal = {
             "loads.cell": self.cell,
             "jobs.page": self.page,

@@ -25,8 +25,7 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The number of attempts made at a load. `settled` is True if no further attempt is needed or
-    permitted."""
+    """The number of attempts made at a load. `settled` is True if no more are needed or permitted."""
 
     made: int
     settled: bool
@@ -80,8 +79,7 @@ class RunStore(RunReader):
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Use an open database. `lock` is the lock on `folder`, or None for a run in memory or only for
-        reading."""
+        """Use an open database. `lock` is the lock on `folder`, or None in memory or only for reading."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()
@@ -113,8 +111,7 @@ class RunStore(RunReader):
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Open a kept run for writing, to continue it. Raises InputError if it is damaged or another process
-        writes it."""
+        """Open a kept run to continue it. Raises InputError if it is damaged or another process writes it."""
         cls.open(folder).close()  # raises for a folder that is not a run
         lock = files.FolderLock(folder)
         try:
@@ -125,8 +122,7 @@ class RunStore(RunReader):
 
     @classmethod
     def absorb_log(cls, folder: Path) -> None:
-        """Merge the write-ahead log, which a killed process may have left behind, into the run's file. Ignore
-        errors."""
+        """Merge the write-ahead log of a killed process, if any, into the run's file. Ignore errors."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -147,8 +143,7 @@ class RunStore(RunReader):
         return self._lock is None and super()._is_abandoned()
 
     def pending(self) -> dict[str, list[str]]:
-        """Map the id of each unfinished job to the ids of its loads that must be run or repeated, in the
-        order of the plan."""
+        """Map the ids of unfinished jobs to the ids of their loads to run or repeat, in planned order."""
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
         with self._parsing("the plan"):
@@ -287,8 +282,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Write the experiment, environment, options, pages and cells of a new run into its database, and set its
-    status to `running`."""
+    """Write the plan, environment and options of a new run into its database. Set its status to `running`."""
     set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
     set_fact(database, "status", "running")
     set_fact(database, "environment", environment)

@@ -69,8 +69,7 @@ def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
 
 
 def is_outdated(kernel: Kernel) -> bool:
-    """Return True if a kernel was built with other options or patches than this fastopen has. Return False if
-    this fastopen has no recipe."""
+    """Return True if this fastopen has other options or patches than those a kernel was built with."""
     try:
         recipe = read_recipe()
     except MachineError:

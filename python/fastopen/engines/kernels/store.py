@@ -66,8 +66,7 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 def remove(name: str) -> Path:
     """Remove an installed kernel, also a damaged one, and return its folder. Its name may be shortened if it
-    stays unique. Raises MachineError if no kernel or several kernels match, or if the kernel belongs to a
-    package or cannot be removed."""
+    stays unique. Raises MachineError if not exactly one kernel matches, or if it cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {folder.name: folder for folder in damaged}

@@ -71,8 +71,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Parse a time (ms or s since 1970, or a date in ISO 8601 or RFC 5322) into ms since 1970; None if
-    invalid."""
+    """Parse a time (ms or s since 1970, ISO 8601 or RFC 5322) into ms since 1970; None if it is invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
         if found is not None and _SECONDS[0] <= found < _SECONDS[1]:

@@ -28,9 +28,8 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` names its
-    settings. `row` and `record` are its key figures and its decoded JSON record. `addresses` maps host names
-    to IP addresses."""
+    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` has its
+    settings, `row` its main results, and `record` its JSON record. `addresses` has the hosts' IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)

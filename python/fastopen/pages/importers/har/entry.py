@@ -324,8 +324,7 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
 
 
 def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
-    """Return the URLs that a HAR entry names as initiator. For a script, these are the URLs of its call
-    stack, the nearest call first."""
+    """Return the URLs that a HAR entry names as initiator: for a script, a call stack, nearest call first."""
     # Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
     # `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`.
     found: list[str] = []

@@ -111,9 +111,8 @@ class Scanner:
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return a DamageError for malformed JSON with line and column in the file; its `ended` is True if
-        the file ends too early. `fault` is the decoder's message, `at` the offset in the text held in
-        memory."""
+        """Return a DamageError for malformed JSON, with line and column. Its `ended` is True if the file ends
+        too early. `fault` is the decoder's message, and `at` the offset in the text in memory."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -127,8 +126,7 @@ class Scanner:
         return error
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here. The caller must read each key's value before going
-        on."""
+        """Yield the keys of the object that begins here. The caller must read a key's value before the next."""
         self.take("{", "Expecting value")
         if self.peek() == "}":
             self._at += 1
