@@ -29,8 +29,8 @@ def plain(text: str) -> str:
 class Layout:
     """A layout of a table in a terminal. Each option saves space. `asides_below` puts intervals below their
     numbers, and `split` gives them two lines. `short` uses short texts. `tight` puts columns one space apart.
-    `merged` replaces the columns of all settings but the last by one column of words. `numbered` does so too,
-    with numbers instead of words, which are listed below the table. `bare` omits columns of evidence."""
+    `merged` replaces the columns of all settings but the last by one column of words. `numbered` replaces
+    them by a column of numbers, explained below the table. `bare` omits columns of evidence."""
 
     asides_below: bool = False
     short: bool = False

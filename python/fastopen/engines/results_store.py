@@ -131,7 +131,7 @@ def read_maker(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Parse the first line of a result's file. Return a digest of the program and kernel that made it, one of
+    """Parse the first line of a result's file. Return digests of the program and kernel that made it, and of
     its other lines, and the numbers of inputs and of records in these lines. Raises DamagedResultError."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")

@@ -35,7 +35,7 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback for the progress of one of `parts` inputs, that with the index `number`. It calls
+    """Return a callback for the progress of the input with the index `number`, of `parts` inputs. It calls
     `progress` with the progress of all inputs together. Inputs are assumed to be of the same size."""
     return lambda done, total: progress(number * total + done, parts * total)
 

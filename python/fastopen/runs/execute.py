@@ -266,8 +266,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Note whether a page load is valid. Raise _HopelessError if on all pages and with all settings, all
-        loads so far without TFO, or with one kind of TFO cookies, are invalid for the same reason."""
+        """Count a finished page load. Raise _HopelessError if on all pages and with all settings, all loads
+        so far without TFO, or with one kind of TFO cookies, are invalid for the same reason."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

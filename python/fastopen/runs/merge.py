@@ -184,8 +184,8 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the page loads that were chosen from `part`, an open `run`, into `database`. `of_job` has the
-        numbers of jobs there. Raises InputError if runs differ in a load in virtual time."""
+        """Copy the page loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps ids
+        of jobs to numbers there. Raises InputError if runs differ in a load in virtual time."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))

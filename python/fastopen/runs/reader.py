@@ -45,7 +45,7 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run (an executed experiment in an SQLite file) to read. Methods raise InputError if it is damaged."""
+    """A run (an executed experiment in an SQLite file), open for reading. Raises InputError if damaged."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
         """Read a run from an open database. `folder` is the run's folder, or None for a run in memory."""
@@ -90,7 +90,7 @@ class RunReader(Closing):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options of the run that resuming it needs, such as input files, as JSON values."""
+        """Return the options of the run's command that resuming needs, such as input files, as JSON."""
         return self._document("options")
 
     @property

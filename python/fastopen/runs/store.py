@@ -79,7 +79,7 @@ class RunStore(RunReader):
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Use an open database. `lock` is the lock on `folder`, or None in memory or only for reading."""
+        """Use an open database. `lock` is the lock on `folder`; None for a run in memory or only to read."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()

@@ -48,23 +48,24 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Follow redirects, references and URLs in texts such as scripts, from the exchange `root`. Return
-        the exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
+        """Return the exchanges (requests and responses) of the page that begins with the exchange `root`, by
+        index, each with the link (edge) to its initiator. Initiators come first. Follow redirects, references
+        in documents and stylesheets, and any other URLs in texts, such as scripts."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Follow redirects and references, but not URLs in other texts, from the exchange `root`. Return the
+        """Follow redirects, and references in documents and stylesheets, from the exchange `root`. Return the
         exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Follow redirects and references from the exchanges `started`, and add all that they lead to to
-        `edges`. It maps the index of each exchange to the link to its initiator."""
+        """Follow redirects, and references in documents and stylesheets, from the exchanges `started`. Add
+        the exchanges found to `edges`, which maps each exchange's index to the link to its initiator."""
         # Breadth-first, because resources near the root are requested earlier.
         waiting = deque(started)
         while waiting:

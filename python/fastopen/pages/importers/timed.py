@@ -225,8 +225,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase of a request: `load` if the load event waited for it, `after` if it began later, or
-    else `async`. The load event was at `fired_at`. `ended` is the end of the request and its redirects."""
+    """Return `after` if a request or its initiator began after the load event (at `fired_at`), `load` if the
+    event waited for the request, or else `async`. `ended` is the end of the request and its redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"

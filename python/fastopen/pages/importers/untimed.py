@@ -32,7 +32,7 @@ def pages_of(
 ) -> list[ImportedPage]:
     """Return the pages of a recording without times. `roots` has the URLs of the pages. If none of them was
     recorded, `find_roots` selects the first exchange (request and response) of each page. A page contains all
-    exchanges to which redirects and references lead from its first. `resolve` maps a reference to a URL.
+    exchanges to which redirects and references lead from the first. `resolve` maps a reference to a URL.
 
     With `complete`, add each other exchange to the page of its Referer, or else to the page that was recorded
     last before it. `place` is the recording's path, for errors. `notes` has counts of data left out. Raises

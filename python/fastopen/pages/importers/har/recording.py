@@ -53,7 +53,7 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a parsed HAR, `data`. The bodies of its entries must be in a BodyStripper's store.
+    """Return the pages of a parsed HAR, `data`. A BodyStripper must have moved the bodies out of its entries.
     `place` is the file's path, for errors. `notes` has counts of faults in the file. With `lenient`, invalid
     entries are skipped. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None

@@ -126,7 +126,7 @@ class Scanner:
         return error
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here. The caller must read a key's value before the next."""
+        """Yield the keys of the object that begins here. The caller must read each value before going on."""
         self.take("{", "Expecting value")
         if self.peek() == "}":
             self._at += 1
@@ -201,8 +201,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that counts the memory of a JSON value, and then returns the value. It raises
-    InputError if `document` and all values take up more memory than the file may use."""
+    """Return a function to call with each value of a JSON document. It returns the value. It raises
+    InputError if all values so far take up more memory than permitted for a file."""
     # Measuring is slow, so it starts only once so much text was read that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
