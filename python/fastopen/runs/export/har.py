@@ -29,7 +29,7 @@ def har_document(
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` has its
-    settings, `row` its main results, and `record` all results. `addresses` has the hosts' IP addresses."""
+    settings, `row` its main results, and `record` all results. `addresses` has the hosts' addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
