@@ -1,27 +1,12 @@
 """Define the findings of an audit of published results, and the kinds of faults that it finds."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from fastopen.analysis.audit.table import PrintedCell
 
-Kind = Literal[
-    "improvement",
-    "rounding",
-    "sign",
-    "swapped_columns",
-    "units",
-    "monotony",
-    "growth",
-    "slope",
-    "bound",
-    "below_rtt",
-    "below_rate",
-    "duplicate",
-]
-
 # The meaning of each kind, as shown to readers. docs/audit.md gives the reasons.
-MEANING: Final[dict[Kind, str]] = {
+MEANING: Final = {
     "improvement": "the printed improvement contradicts the cell's own two times",
     "rounding": "the printed improvement is the cell's own, but rounded wrongly",
     "sign": "a slowdown is printed as a gain, or a gain as a slowdown",
@@ -37,16 +22,16 @@ MEANING: Final[dict[Kind, str]] = {
 }
 
 # Kinds that are questions about a cell and not faults, because a load can have such times.
-QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
+QUESTIONS: Final = frozenset({"slope"})
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A fault of one row of a published table, or a question about the row (QUESTIONS). `detail` gives the
-    figures."""
+    """A fault of one row of a published table, or a question about the row (QUESTIONS). `kind` is a key of
+    MEANING. `detail` gives the figures."""
 
     cell: PrintedCell
-    kind: Kind
+    kind: str
     detail: str
 
     def as_json(self) -> dict[str, Any]:

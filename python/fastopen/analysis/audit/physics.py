@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from fastopen.analysis.audit.kinds import AuditFinding
-from fastopen.analysis.audit.table import UNITS_S, PrintedCell
+from fastopen.analysis.audit.table import FIRST_FLIGHTS, UNITS_S, PrintedCell
 
 # The number of requests of a load, and the source of this number, by (experiment, page). A load opens at most
 # one connection for each request.
@@ -66,11 +66,11 @@ class MeasuredCell:
     def trips_off(self) -> int:
         """Return the minimum number of round trips from opening a connection without TFO to the first byte of
         the response."""
-        return self.cell.flight_off.round_trips
+        return FIRST_FLIGHTS[self.cell.flight_off]
 
     @property
     def trips_saved(self) -> int:
-        return self.trips_off - self.cell.flight_tfo.round_trips
+        return self.trips_off - FIRST_FLIGHTS[self.cell.flight_tfo]
 
     @property
     def room(self) -> Decimal:
@@ -86,7 +86,7 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     tightest = _tightest_below(series)
     for one in series:
         found += _too_soon(one)
-        same_transport = one.cell.flight_off.over_quic == one.cell.flight_tfo.over_quic
+        same_transport = one.cell.flight_off.startswith("quic") == one.cell.flight_tfo.startswith("quic")
         if one.rtt <= 0 or one.saved <= 0 or one.trips_saved <= 0 or not same_transport:
             continue
         if reasons := list(_beyond_bounds(one, tightest[one.rtt])):
@@ -100,7 +100,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
         ("without TFO", one.off, one.cell.flight_off),
         ("with TFO", one.tfo, one.cell.flight_tfo),
     ):
-        least = flight.round_trips
+        least = FIRST_FLIGHTS[flight]
         if time + one.half_digit < least * one.rtt:
             needed = "a request needs one" if least == 1 else f"handshakes and a request need {least}"
             detail = f"{_ms(time)} {name} is {time / one.rtt:.2f} RTTs, but {needed}"
@@ -189,35 +189,29 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
         yield AuditFinding(higher.cell, "growth", rtts + "; ".join(faster) + why)
 
 
-class _Bend(NamedTuple):
-    """The growth of the page load time, in ms per ms of RTT, between the first and the second of three rows
-    (`before`), and between the second and the third (`after`). `name`: `with TFO` or `without TFO`."""
-
-    name: str
-    before: Decimal
-    after: Decimal
-    kept: int
-    """1 if `after` is more than half of `before`, -1 if less, 0 if the rounding of the times hides this."""
-
-
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
     """Yield a question if the growth of the page load time per ms of RTT falls by more than half between
     three rows, but only without TFO or only with TFO."""
-    without = _bend("without TFO", cells, [one.off for one in cells])
-    with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
+    without = ("without TFO", *_bend(cells, [one.off for one in cells]))
+    with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
-    for one, other in ((without, with_tfo), (with_tfo, without)):
-        if one.kept < 0 < other.kept:
+    for falls, other in ((without, with_tfo), (with_tfo, without)):
+        name, before, after, kept = falls
+        other_name, other_before, other_after, other_kept = other
+        if kept < 0 < other_kept:
             detail = (
-                f"{one.name} each ms of RTT adds {_slope(one.before)} ms from {near} to {at} ms"
-                f" and {_slope(one.after)} ms from {at} to {far} ms,"
-                f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
+                f"{name} each ms of RTT adds {_slope(before)} ms from {near} to {at} ms"
+                f" and {_slope(after)} ms from {at} to {far} ms,"
+                f" {other_name} {_slope(other_before)} and {_slope(other_after)}:"
                 " is this cell the measured time?"
             )
             yield AuditFinding(cells[-1].cell, "slope", detail)
 
 
-def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:
+def _bend(cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> tuple[Decimal, Decimal, int]:
+    """Return the growth of the page load time per ms of RTT from the first to the second of three rows, and
+    from the second to the third. Then return 1 if the latter is more than half of the former, -1 if less, 0
+    if the rounding of the times hides this."""
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
     before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second
@@ -225,7 +219,7 @@ def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) ->
     slack = (at + far) / second + SLOPE_MIN * (near + at) / first
     kept = after - SLOPE_MIN * before
     clear = times[1] - at > times[0] + near and abs(kept) > slack
-    return _Bend(name, before, after, (1 if kept > 0 else -1) if clear else 0)
+    return before, after, (1 if kept > 0 else -1) if clear else 0
 
 
 def _slope(slope: Decimal) -> str:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.audit.kinds import AuditFinding
-from fastopen.analysis.audit.table import UNITS_S, PrintedCell, decimals
+from fastopen.analysis.audit.table import FIRST_FLIGHTS, UNITS_S, PrintedCell, decimals
 
 Pair = tuple[Decimal, Decimal]
 
@@ -126,7 +126,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
     """Return True if the time without TFO, read in `unit`, is too short for the first response to arrive."""
-    least = cell.flight_off.round_trips * cell.rtt_ms / 1000
+    least = FIRST_FLIGHTS[cell.flight_off] * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 
 
@@ -137,7 +137,7 @@ def _unit_finding(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditF
         hours = f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
         detail += f" would be {hours}"
     else:
-        detail += f" is less than {cell.flight_off.round_trips} RTTs of {cell.rtt_ms} ms"
+        detail += f" is less than {FIRST_FLIGHTS[cell.flight_off]} RTTs of {cell.rtt_ms} ms"
     if not whole_table:
         detail += ", unlike the rest of the table"
     return AuditFinding(cell, "units", detail)

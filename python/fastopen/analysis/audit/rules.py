@@ -12,9 +12,10 @@ from fastopen.common.grouping import grouped
 def audit(cells: Iterable[PrintedCell]) -> list[AuditFinding]:
     """Check the rows of published tables, and return the findings, ordered by experiment and line."""
     tables = grouped((cell.experiment, cell) for cell in cells)
-    found = [finding for table in tables.values() for finding in _audit_table(table)]
-    order = {name: number for number, name in enumerate(tables)}
-    return sorted(found, key=lambda finding: (order[finding.cell.experiment], finding.cell.line))
+    by_line = (
+        sorted(_audit_table(table), key=lambda finding: finding.cell.line) for table in tables.values()
+    )
+    return [finding for findings in by_line for finding in findings]
 
 
 def _audit_table(table: Sequence[PrintedCell]) -> list[AuditFinding]:

@@ -37,32 +37,21 @@ LINES_MAX: Final = 1_000_000
 NUMBER_LENGTH_MAX: Final = 40
 
 
-@dataclass(frozen=True)
-class FlightKind:
-    """A kind of connection, and the minimum number of round trips from its start to the first byte of the
-    response."""
-
-    name: str
-    round_trips: int
-    over_quic: bool = False
-
-
-# A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes two. TCP Fast
-# Open (RFC 7413) saves the TCP handshake; early data (RFC 8446 2.3, RFC 9001 4.6) saves the handshake of TLS.
+# The minimum number of round trips from the start of a connection to the first byte of the response, by kind
+# of connection. A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes
+# two. TCP Fast Open (RFC 7413) saves the TCP handshake; early data (RFC 8446 2.3, RFC 9001 4.6) saves the
+# handshake of TLS.
 FIRST_FLIGHTS: Final = {
-    one.name: one
-    for one in (
-        FlightKind("tcp", 2),
-        FlightKind("tfo", 1),
-        FlightKind("tls1.2", 4),
-        FlightKind("tls1.2+tfo", 3),
-        FlightKind("tls", 3),
-        FlightKind("tls+tfo", 2),
-        FlightKind("tls+early", 2),
-        FlightKind("tls+tfo+early", 1),
-        FlightKind("quic", 2, over_quic=True),
-        FlightKind("quic+early", 1, over_quic=True),
-    )
+    "tcp": 2,
+    "tfo": 1,
+    "tls1.2": 4,
+    "tls1.2+tfo": 3,
+    "tls": 3,
+    "tls+tfo": 2,
+    "tls+early": 2,
+    "tls+tfo+early": 1,
+    "quic": 2,
+    "quic+early": 1,
 }
 
 
@@ -86,8 +75,9 @@ class PrintedCell:
     bytes: int | None = None
     pairs: int | None = None
     """The number of pairs whose median improvement is printed; 1 or None if computed from `off` and `tfo`."""
-    flight_off: FlightKind = FIRST_FLIGHTS["tcp"]
-    flight_tfo: FlightKind = FIRST_FLIGHTS["tfo"]
+    flight_off: str = "tcp"
+    """The kind of connection without TFO, a key of FIRST_FLIGHTS."""
+    flight_tfo: str = "tfo"
 
     @property
     def half_digit(self) -> Decimal:
@@ -243,9 +233,9 @@ class _Row:
             raise InputError(f"{number} is not a whole number", f"{self.place}: {name}")
         return None if number is None else int(number)
 
-    def flight(self, name: str, usual: str) -> FlightKind:
+    def flight(self, name: str, usual: str) -> str:
         word = self.fields.get(name) or usual
         if word not in FIRST_FLIGHTS:
             remedy = f"use {any_of(FIRST_FLIGHTS)}"
             raise InputError(f"unknown first flight {word!r}", f"{self.place}: {name}", remedy)
-        return FIRST_FLIGHTS[word]
+        return word

@@ -390,7 +390,7 @@ def test_own_results_are_silent_where_times_and_savings_agree(tmp_path: Path) ->
     table = read_table(own_csv(tmp_path, *rows))
     assert audit(table.cells) == []
     assert [cell.experiment for cell in table.cells] == ["warm, tls none", "warm, tls 1.3"]
-    assert [cell.flight_tfo.name for cell in table.cells] == ["tfo", "tls+tfo"]
+    assert [cell.flight_tfo for cell in table.cells] == ["tfo", "tls+tfo"]
 
 
 def test_own_results_with_cleartext_urls_save_as_much_as_a_handshake_of_cleartext(tmp_path: Path) -> None:
