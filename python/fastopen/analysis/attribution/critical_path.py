@@ -11,11 +11,10 @@ Then it goes back to the last event that the request waited for:
 The handshakes on this path do not add up to an upper bound on TFO's saving (see `analysis.statistics.bound`).
 """
 
-import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 
@@ -98,14 +97,32 @@ class CompletedRequest:
 _end_ns = attrgetter("end_ns")
 
 
-class Waits:
-    """The dependencies between the requests of one page load: the request or the handshake that each request
-    waited for."""
+def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
+    """Return the critical path of a load; None if the load did not finish or only the servers observed it."""
+    if record.plt_ns is None or record.seen_at == "origins":
+        return None
+    walk = _Walk(page, record, client, record.plt_ns)
+    step = walk.last()
+    if step is not None:
+        walk.back_to(Kind.PROCESSING, step.end_ns, step.resource)
+    seen: set[int] = set()
+    while step is not None and step.resource not in seen:
+        seen.add(step.resource)
+        step = walk.before(step)
+    walk.back_to(Kind.PROCESSING, 0, 0)
+    return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), covered_ns(walk.ready))
 
-    def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
+
+class _Walk:
+    """The search for the critical path, from the load event (`plt_ns`) back to the navigation start."""
+
+    def __init__(self, page: Page, record: LoadRecord, client: Client, plt_ns: int) -> None:
         self._page = page
         self._client = client
-        self._load_event_ns = math.inf if record.plt_ns is None else record.plt_ns
+        self._cursor_ns = self._load_event_ns = plt_ns
+        self.segments: list[Segment] = []
+        self.ready: list[Span] = []
+        """The time spans in which requests on the path were queued only for lack of a free connection."""
         self._handshakes = Handshakes(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
@@ -120,13 +137,63 @@ class Waits:
         self._ended = sorted(last_on.values(), key=_end_ns)
         self._last_document = self._end_of_redirects()
 
+    def _end_of_redirects(self) -> int:
+        last = 0
+        for index, resource in enumerate(self._page.resources):
+            redirected = self._page.resources[last].redirect_to is not None
+            if resource.initiator == last and redirected and index in self._of_resource:
+                last = index
+        return last
+
+    def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
+        start_ns = max(start_ns, 0)
+        if start_ns < self._cursor_ns:
+            self.segments.append(Segment(kind, start_ns, self._cursor_ns, resource))
+            self._cursor_ns = start_ns
+
     def last(self) -> CompletedRequest | None:
         """Return the request whose end triggered the load event; None if no request delays the load event."""
         in_time = (sent for sent in self._of_resource.values() if sent.end_ns <= self._load_event_ns)
         counted = (sent for sent in in_time if self._page.resources[sent.resource].phase == "load")
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
-    def holder(self, sent: CompletedRequest) -> CompletedRequest | None:
+    def before(self, sent: CompletedRequest) -> CompletedRequest | None:
+        """Add the waits of the request `sent` to the critical path. Return the request that it waited for."""
+        self.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
+        self.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
+        if sent.opened_ns is not None:
+            started_ns = max(sent.opened_ns, sent.queued_ns)
+            connected_ns = max(sent.connected_ns or 0, started_ns)
+            if sent.secured_ns is not None:
+                self.back_to(Kind.QUEUEING, max(sent.secured_ns, connected_ns), sent.resource)
+                self.back_to(Kind.TLS, connected_ns, sent.resource)
+            self.back_to(Kind.QUEUEING, connected_ns, sent.resource)
+            making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
+            self.back_to(making, started_ns, sent.resource)
+        if sent.looked_up is not None:
+            asked_ns, answered_ns = sent.looked_up
+            self.back_to(Kind.QUEUEING, answered_ns, sent.resource)
+            self.back_to(Kind.LOOK_UP, max(asked_ns, sent.queued_ns), sent.resource)
+        self.ready.append((sent.queued_ns, self._cursor_ns))
+        holder = self._holder(sent)
+        if holder is not None:
+            self.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
+            return holder
+        if sent.wanted_ns is not None and sent.connection is not None:
+            # Clients with late binding (Chromium, the loader) use a new connection for the most urgent
+            # request. A request that loses its connection in this way opens another one, and its wait for the
+            # first counts too.
+            under_way = self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns)
+            for started_ns, established_ns in sorted(under_way, reverse=True):
+                self.back_to(Kind.QUEUEING, established_ns, sent.resource)
+                self.back_to(Kind.HANDSHAKE, started_ns, sent.resource)
+        self.back_to(Kind.QUEUEING, sent.queued_ns, sent.resource)
+        initiator = self._initiator(sent)
+        if initiator is not None:
+            self.back_to(Kind.PROCESSING, self._known_ns(sent, initiator), sent.resource)
+        return initiator
+
+    def _holder(self, sent: CompletedRequest) -> CompletedRequest | None:
         """Return the request that kept `sent` in the client's queue until it ended. It is the previous
         request on the same connection, or a request on another connection whose end allowed the client to
         open a new connection. None if `sent` waited for no other request."""
@@ -139,16 +206,7 @@ class Waits:
             return None
         return made_room
 
-    def handshakes_before(self, sent: CompletedRequest) -> list[Span]:
-        """Return the (start, end) times of handshakes with the origin of `sent` while `sent` was queued,
-        latest first."""
-        if sent.wanted_ns is None or sent.connection is None:
-            return []
-        return sorted(
-            self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns), reverse=True
-        )
-
-    def initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
+    def _initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
         """Return the request from whose response the client learned of `sent`; None for the page's first
         request, or if that response is incomplete."""
         index = self._page.resources[sent.resource].initiator
@@ -157,7 +215,7 @@ class Waits:
             index = self._last_document if sent.resource > self._last_document else index
         return None if index is None else self._of_resource.get(index)
 
-    def known_ns(self, sent: CompletedRequest, initiator: CompletedRequest) -> int:
+    def _known_ns(self, sent: CompletedRequest, initiator: CompletedRequest) -> int:
         """Return the time when the client had received enough of the response of `initiator` to learn of the
         request `sent`, in ns since the navigation start."""
         resource = self._page.resources[sent.resource]
@@ -166,14 +224,6 @@ class Waits:
             return initiator.end_ns
         processing_ns = round(resource.processing_us * self._client.processing_scale) * 1000
         return min(initiator.end_ns, max(initiator.first_byte_ns, sent.queued_ns - processing_ns))
-
-    def _end_of_redirects(self) -> int:
-        last = 0
-        for index, resource in enumerate(self._page.resources):
-            redirected = self._page.resources[last].redirect_to is not None
-            if resource.initiator == last and redirected and index in self._of_resource:
-                last = index
-        return last
 
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
@@ -209,73 +259,6 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
             )
         )
     return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]
-
-
-def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the critical path of a load; None if the load did not finish or only the servers observed it."""
-    if record.plt_ns is None or record.seen_at == "origins":
-        return None
-    waits = Waits(page, record, client)
-    walk = _Walk(record.plt_ns)
-    step = waits.last()
-    if step is not None:
-        walk.back_to(Kind.PROCESSING, step.end_ns, step.resource)
-    seen: set[int] = set()
-    while step is not None and step.resource not in seen:
-        seen.add(step.resource)
-        step = _before(walk, waits, step)
-    walk.back_to(Kind.PROCESSING, 0, 0)
-    return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), covered_ns(walk.ready))
-
-
-@dataclass
-class _Walk:
-    """The search for the critical path, from the load event back to the navigation start."""
-
-    cursor_ns: int
-    segments: list[Segment] = field(default_factory=list)
-    ready: list[Span] = field(default_factory=list)
-    """The time spans in which requests on the path were queued only for lack of a free connection."""
-
-    def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        start_ns = max(start_ns, 0)
-        if start_ns < self.cursor_ns:
-            self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
-            self.cursor_ns = start_ns
-
-
-def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
-    """Add the waits of the request `sent` to the critical path. Return the request that it waited for."""
-    walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
-    walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
-    if sent.opened_ns is not None:
-        started_ns = max(sent.opened_ns, sent.queued_ns)
-        connected_ns = max(sent.connected_ns or 0, started_ns)
-        if sent.secured_ns is not None:
-            walk.back_to(Kind.QUEUEING, max(sent.secured_ns, connected_ns), sent.resource)
-            walk.back_to(Kind.TLS, connected_ns, sent.resource)
-        walk.back_to(Kind.QUEUEING, connected_ns, sent.resource)
-        making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
-        walk.back_to(making, started_ns, sent.resource)
-    if sent.looked_up is not None:
-        asked_ns, answered_ns = sent.looked_up
-        walk.back_to(Kind.QUEUEING, answered_ns, sent.resource)
-        walk.back_to(Kind.LOOK_UP, max(asked_ns, sent.queued_ns), sent.resource)
-    walk.ready.append((sent.queued_ns, walk.cursor_ns))
-    holder = waits.holder(sent)
-    if holder is not None:
-        walk.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
-        return holder
-    # Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. A
-    # request that loses its connection in this way opens another one, and its wait for the first counts too.
-    for started_ns, established_ns in waits.handshakes_before(sent):
-        walk.back_to(Kind.QUEUEING, established_ns, sent.resource)
-        walk.back_to(Kind.HANDSHAKE, started_ns, sent.resource)
-    walk.back_to(Kind.QUEUEING, sent.queued_ns, sent.resource)
-    initiator = waits.initiator(sent)
-    if initiator is not None:
-        walk.back_to(Kind.PROCESSING, waits.known_ns(sent, initiator), sent.resource)
-    return initiator
 
 
 @dataclass(frozen=True)
