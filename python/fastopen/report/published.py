@@ -153,7 +153,7 @@ def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[s
         ours = "" if bound is None else f"; in ours, handshakes in a row took {_in_rtts(bound.ms, rtt_ms)}"
         yield (
             f"{one.comparison.page} {results.factors.where(one.comparison)}: theirs saves "
-            f"{_in_rtts(one.published_saved_ms, rtt_ms)}{ours}."
+            f"{_in_rtts(one.published.off_ms - one.published.tfo_ms, rtt_ms)}{ours}."
         )
 
 
@@ -165,8 +165,8 @@ def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, fl
     """Return a sentence if published load times without TFO, or their growth with the RTT, differ from ours.
     `slope`: (their growth, our growth) in ms per ms, if known."""
     parts = []
-    of_page = [one.plt_ratio for one in found if one.comparison.page == page]
-    ratios = [ratio for ratio in of_page if ratio is not None]
+    of_page = [one for one in found if one.comparison.page == page]
+    ratios = [one.published.off_ms / one.baseline_ms for one in of_page if one.baseline_ms]
     if ratios and (max(ratios) > OTHER_LOAD or min(ratios) < 1 / OTHER_LOAD):
         low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
         parts.append(f"is {low if low == high else f'{low} to {high}'} times ours")

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final
 
-from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.intervals import CONFIDENCE, median_interval
 from fastopen.analysis.statistics.verdicts import Effect, effect_of
 from fastopen.common.grouping import grouped
@@ -97,12 +97,30 @@ def distributions(results: "Results") -> list[Distribution]:
         return []
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
     properties = {name: properties_of(page) for name, page in results.pages.items()}
-    made = [
-        _distribution(results, place, arm, of_place.get((place, arm.name), ()), properties)
-        for place in dict.fromkeys(place for place, _ in of_place)
-        for arm in treatments_of(results.experiment.arms)
-    ]
-    return [one for one in made if one is not None]
+    smallest, found = results.experiment.smallest_effect, []
+    places = dict.fromkeys(place for place, _ in of_place)
+    for place, arm in product(places, treatments_of(results.experiment.arms)):
+        cells = of_place.get((place, arm.name), [])
+        known = [cell for cell in cells if cell.improvement_percent is not None]
+        if len(known) < PAGES_MIN:
+            continue
+        savings = {cell.cell.page: cell.improvement_percent or 0.0 for cell in known}
+        cuts = quantiles(savings.values(), n=20, method="inclusive")
+        seed = derive_seed(results.experiment.seed, "corpus", place)
+        found.append(
+            Distribution(
+                place=place,
+                comparison=known[0].cell.comparison,
+                arm=arm,
+                savings=savings,
+                without=len(cells) - len(known),
+                quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
+                median_interval=median_interval([*savings.values()]),
+                effects=Counter(effect_of(cell, smallest) for cell in known),
+                correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
+            )
+        )
+    return found
 
 
 def properties_of(page: Page) -> dict[str, float]:
@@ -110,32 +128,6 @@ def properties_of(page: Page) -> dict[str, float]:
     facts["requests_per_connection"] = facts["requests"] / facts["connections"]
     facts["bytes_per_request"] = facts["bytes_down"] / facts["requests"]
     return {name: float(facts[name]) for name in PROPERTIES}
-
-
-def _distribution(
-    results: "Results",
-    place: str,
-    arm: Arm,
-    cells: Sequence[CellResult],
-    properties: Mapping[str, Mapping[str, float]],
-) -> Distribution | None:
-    known = [(cell, cell.improvement_percent) for cell in cells if cell.improvement_percent is not None]
-    if len(known) < PAGES_MIN:
-        return None
-    savings = {cell.cell.page: saving for cell, saving in known}
-    cuts = quantiles(savings.values(), n=20, method="inclusive")
-    seed = derive_seed(results.experiment.seed, "corpus", place)
-    return Distribution(
-        place=place,
-        comparison=known[0][0].cell.comparison,
-        arm=arm,
-        savings=savings,
-        without=len(cells) - len(known),
-        quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
-        median_interval=median_interval([*savings.values()]),
-        effects=Counter(effect_of(cell, results.experiment.smallest_effect) for cell, _ in known),
-        correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
-    )
 
 
 def correlations(

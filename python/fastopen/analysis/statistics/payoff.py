@@ -90,14 +90,14 @@ def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     """Group middleboxes behind which TFO costs the same time (within ALIKE_MS), so that one sentence can
     describe them. For each group, return the names of its middleboxes, and the costs behind the first of
     them. `found`: the costs behind all middleboxes, for one page and use of TFO."""
-    by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
-    for path, costs in by_path.items():
-        same = next((paths for paths, others in alike if _cost_the_same(costs, others)), None)
-        if same is None:
-            alike.append(([path], costs))
+    for path, costs in grouped((one.path, one) for one in found).items():
+        for paths, others in alike:
+            if _cost_the_same(costs, others):
+                paths.append(path)
+                break
         else:
-            same.append(path)
+            alike.append(([path], costs))
     return alike
 
 
@@ -107,14 +107,6 @@ def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
         and isclose(one.cost_ms, other.cost_ms, rel_tol=0.0, abs_tol=ALIKE_MS)
         for one, other in zip(some, others, strict=True)
     )
-
-
-def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
-    """Yield the index of each result with TFO of which no load finished, unlike the loads without TFO."""
-    usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
-    for result in cells:
-        if result.cell.comparison in usual and 0 < result.loads == result.unfinished:
-            yield result.cell.index
 
 
 def _payoffs(results: Results) -> Iterator[Payoff]:
@@ -127,14 +119,16 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
         otherwise = networks[cell.network].model_copy(update={"path": "none", "path_hosts": None})
         return (cell.page, repr(otherwise), cell.setup, cell.engine, cell.arm.name)
 
-    unloaded = set(_never_loaded(results.cells))
+    baselines = (one for one in results.cells if one.cell.arm.role is Role.BASELINE)
+    loads_without = {one.cell.comparison for one in baselines if one.plts_ms}
     opened = {compared(one): one for one in treatments if networks[one.cell.network].path == "none"}
     for result in treatments:
         network = networks[result.cell.network]
         free = opened.get(compared(result))
         if network.path in ("none", *QUIC_PATHS) or network.path_share < 1:
             continue
-        saved_ms = -inf if result.cell.index in unloaded else result.saved_ms
+        never = result.cell.comparison in loads_without and 0 < result.loads == result.unfinished
+        saved_ms = -inf if never else result.saved_ms
         if free is None or free.saved_ms is None or saved_ms is None:
             continue
         yield Payoff(

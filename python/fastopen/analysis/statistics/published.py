@@ -58,21 +58,9 @@ class Discrepancy:
         return None if bound is None else bound.percent
 
     @property
-    def published_saved_ms(self) -> float:
-        """Return the saving that the published table shows, in milliseconds. It is negative if TFO was
-        slower."""
-        return self.published.off_ms - self.published.tfo_ms
-
-    @property
     def baseline_ms(self) -> float | None:
         """Return the median measured page load time without TFO, in milliseconds; None if it is unknown."""
         return None if self.baseline is None else self.baseline.plt_ms_median
-
-    @property
-    def plt_ratio(self) -> float | None:
-        """Return the published page load time without TFO divided by the measured one; None if the measured
-        time is unknown."""
-        return self.published.off_ms / self.baseline_ms if self.baseline_ms else None
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -86,7 +86,6 @@ class Results:
         return [one for one in found if one is not None]
 
     def has_random_loss(self, cell: CellResult) -> bool:
-        """Return True if the network of this result loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
