@@ -24,8 +24,8 @@ def comparison_document(
 
 
 def _side(side: Side) -> dict[str, Any]:
-    environment = {key: side.environment[key] for key in SOFTWARE if key in side.environment}
-    status = side.results.status
+    known, status = side.results.environment, side.results.status
+    environment = {key: known[key] for key in SOFTWARE if key in known}
     return {"run": side.place, "label": side.label, "status": status, "environment": environment}
 
 

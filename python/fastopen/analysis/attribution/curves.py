@@ -1,7 +1,7 @@
 """Read a run for figures and reports, and arrange its results as curves over one setting, such as the RTT."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, attribute
@@ -9,7 +9,7 @@ from fastopen.analysis.attribution.slower import with_reasons
 from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
 from fastopen.common.grouping import grouped
 from fastopen.contract import WorldRecord
-from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
+from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
 from fastopen.runs import RunStore
 
@@ -68,20 +68,27 @@ class Curve:
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
     """Return the rows of a page's table, each with its network, its settings and its results, in order."""
     places = []
-    factors = results.factors
+    factors, breakdowns = results.factors, attribution.breakdowns
+    numeric = [factor.name for factor in factors.varying if factor.kind in ("int", "float")]
     for comparison, arms in results.comparisons(page).items():
-        known = {name: attribution.breakdowns.get(result.cell.index) for name, result in arms.items()}
-        network, point = results.experiment.networks[comparison.network], factors.point(comparison)
+        point = factors.point(comparison)
+        texts = {factor.name: factor.text_at(point) for factor in factors.varying}
+        indices = {name: result.cell.index for name, result in arms.items()}
         places.append(
             Place(
                 comparison=comparison,
                 name=factors.name(comparison),
                 where=factors.where(comparison),
-                rtt_ms=network.rtt_us / 1000,
-                texts={factor.name: factor.text_at(point) for factor in factors.varying},
-                numbers=numbers_of(factors.varying, point),
+                rtt_ms=point.network.rtt_us / 1000,
+                texts=texts,
+                # The value of a numeric factor may be a word.
+                numbers={
+                    name: float(texts[name])
+                    for name in numeric
+                    if re.fullmatch(r"-?\d+(\.\d+)?", texts[name])
+                },
                 arms=arms,
-                breakdowns={name: path for name, path in known.items() if path is not None},
+                breakdowns={name: breakdowns[at] for name, at in indices.items() if at in breakdowns},
             )
         )
     return places
@@ -98,13 +105,6 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
         if all(along in place.numbers for place in row):
             row.sort(key=lambda place: place.numbers[along])
     return [Curve(", ".join(rest), tuple(row)) for rest, row in rows.items()]
-
-
-def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map the names of numeric settings, such as the RTT, to their values at `point`, a combination of
-    settings. Leave out settings whose value at this point is not a number."""
-    texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
-    return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:

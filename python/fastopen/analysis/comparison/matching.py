@@ -39,10 +39,6 @@ class Side:
     bodies: Mapping[str, str]
     """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
 
-    @property
-    def environment(self) -> Mapping[str, Any]:
-        return self.results.environment
-
 
 def read_side(folder: Path) -> Side:
     """Read the run in a folder for a comparison. Raises InputError if the run cannot be read."""
@@ -177,7 +173,7 @@ DIGEST_SHOWN: Final = 8
 def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (name, first value, second value) of programs, machines and seeds that can affect the results.
     The values may be equal."""
-    old, new = before.environment, after.environment
+    old, new = before.results.environment, after.results.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
     was, now = (side.get("clients") or {} for side in (old, new))

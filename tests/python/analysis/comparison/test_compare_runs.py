@@ -251,7 +251,9 @@ def test_a_nanosecond_is_a_change_and_the_largest_is_named(tmp_path: Path) -> No
 def test_the_version_of_a_client_is_named_where_both_runs_used_it(tmp_path: Path) -> None:
     side = read_side(run(tmp_path / "a", rtts_ms=(20,)))
     without, old, new = (
-        replace(side, results=replace(side.results, environment={**side.environment, "clients": clients}))
+        replace(
+            side, results=replace(side.results, environment={**side.results.environment, "clients": clients})
+        )
         for clients in ({}, {"curl": {"version": "7"}}, {"curl": {"version": "8"}})
     )
     assert compare_runs(without, new).settings == ()
