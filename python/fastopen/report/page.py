@@ -7,7 +7,7 @@ from markupsafe import Markup
 from fastopen.analysis.attribution import RunAnalysis
 from fastopen.report.embedding import library, packed, script_json
 from fastopen.report.figures import Figure, median_loads, overview_figures
-from fastopen.report.figures.requests import timing_breakdown, waterfall
+from fastopen.report.figures.requests import loads_waterfall, timing_breakdown
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
@@ -51,10 +51,10 @@ def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figu
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.
-    traced = any(has_trace(arms) for _, _, arms in loads)
-    drawn = (waterfall, *([tcp_trace] if traced else []), timing_breakdown)
-    for page, place, arms in loads:
-        figures = tuple(draw(page, place, arms, "chosen") for draw in drawn)
+    traced = any(has_trace(shown) for _, _, shown in loads)
+    drawn = (loads_waterfall, *([tcp_trace] if traced else []), timing_breakdown)
+    for page, place, shown in loads:
+        figures = tuple(draw(page, place, shown, "chosen") for draw in drawn)
         data = [packed(figure) for figure in figures]
         size += len(script_json(data))
         if size > LOADS_BYTES_MAX and taken:

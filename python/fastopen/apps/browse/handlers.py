@@ -286,7 +286,7 @@ async def waterfall(at: Guarded, name: str, number: str, ending: str | None) -> 
     load = await _load(at, name, int(number))
     if load.shown is None:
         raise HTTPError(404, UNSEEN)
-    figure = loads_waterfall(load.page, {load.cell.arm.label: load.shown}, number)
+    figure = loads_waterfall(load.page, "", {load.cell.arm.label: load.shown}, number)
     back = (load.name, at.link("runs", name, "loads", number))
     await _show_figure(at, figure, ending, slug_of(f"{name}-{number}-waterfall"), back)
 
@@ -334,14 +334,14 @@ async def compared_waterfall(at: Guarded, ending: str | None) -> None:
     other = {f"B, {after.cell.arm.short_label}": after.shown}
     back = ("Two loads compared", at.request.uri.replace("/waterfall", "") if at.request.uri else "/")
     if before.page.resources == after.page.resources:
-        figure = loads_waterfall(before.page, one | other, "compared")
+        figure = loads_waterfall(before.page, "", one | other, "compared")
         await _show_figure(at, figure, ending, slug_of(f"{first}-compared"), back)
         return
     if ending:
         raise HTTPError(404, "the loads are of different pages, so they have separate waterfalls")
     figures = (
-        loads_waterfall(before.page, one, "compared-0"),
-        loads_waterfall(after.page, other, "compared-1"),
+        loads_waterfall(before.page, "", one, "compared-0"),
+        loads_waterfall(after.page, "", other, "compared-1"),
     )
     parts = [await _drawing(at, figure) for figure in figures]
     at.show_part("Waterfalls", Markup("").join(parts), back)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from fastopen.analysis.attribution import RunAnalysis, Shown
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.extras import pip_install
-from fastopen.experiments import ARMS, ArmName
 from fastopen.report.figures.gallery import median_loads, slug_of
 from fastopen.runs.export.folder import atomic_folder
 
@@ -82,13 +81,13 @@ def export_filmstrips(
 
 
 def _films(analysis: RunAnalysis, place: Path) -> Iterator[tuple[str, str, list[Film]]]:
-    for number, (page, where, arms) in enumerate(median_loads(analysis), 1):
-        films = [film for arm, shown in arms.items() if (film := _film(arm, shown, place))]
+    for number, (page, where, loads) in enumerate(median_loads(analysis), 1):
+        films = [film for label, shown in loads.items() if (film := _film(label, shown, place))]
         if films:
             yield f"{number:03}-{slug_of(f'{page.name}-{where}')}", f"{page.name}, {where}", films
 
 
-def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
+def _film(label: str, shown: Shown, place: Path) -> Film | None:
     browser = shown.record.browser
     if browser is None or not browser.frames:
         return None
@@ -99,7 +98,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
         raise InputError("a stored picture is damaged", str(place), remedy) from None
     size = pictures[-1].size
     return Film(
-        label=ARMS[arm].label,
+        label=label,
         plt_ms=shown.path.plt_ns / 1e6,
         times=tuple(frame.at_ns / 1e6 for frame in browser.frames),
         pictures=tuple(one if one.size == size else one.resize(size) for one in pictures),

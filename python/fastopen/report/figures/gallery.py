@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Iterator
 
 from fastopen.analysis.attribution import RunAnalysis, Shown, axis_of
-from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.pages import Page
 from fastopen.report.figures.corpus import properties_and_savings
@@ -20,7 +19,7 @@ from fastopen.report.figures.first_flights import first_flight_ladder, round_tri
 from fastopen.report.figures.improvement import improvement_bars, published_comparison
 from fastopen.report.figures.lines import plt_along
 from fastopen.report.figures.payoff import mean_saving_over_paths
-from fastopen.report.figures.requests import timing_breakdown, waterfall
+from fastopen.report.figures.requests import loads_waterfall, timing_breakdown
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
@@ -46,23 +45,22 @@ def overview_figures(analysis: RunAnalysis) -> list[Figure]:
 def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
     """Yield figures of single loads, without and with TFO, for each page, network and setting. They show the
     times of requests, their waits, and TCP traces if recorded. The loads have about the median saving."""
-    for page, place, arms in median_loads(analysis):
+    for page, place, loads in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
-        yield timing_breakdown(page, place, arms, slug)
-        yield waterfall(page, place, arms, slug)
-        if has_trace(arms):
-            yield tcp_trace(page, place, arms, slug)
+        yield timing_breakdown(page, place, loads, slug)
+        yield loads_waterfall(page, place, loads, slug)
+        if has_trace(loads):
+            yield tcp_trace(page, place, loads, slug)
 
 
-def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
+def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
     """Yield loads with about the median saving, without and with TFO, for each page, network and setting. An
-    item is (page, name of the network and setting, such as `20 ms`, loads by use of TFO)."""
+    item is (page, name of the network and setting, such as `20 ms`, loads by the label of the use of TFO)."""
+    shown = analysis.attribution.shown
     for name, place in analysis.all_places():
-        pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
-        known = analysis.attribution.shown
-        arms = {arm: known[index] for arm, index in pair.items() if index in known}
-        if arms:
-            yield analysis.results.pages[name], place.name, arms
+        pair = [one.cell for one in (place.baseline, place.headline) if one]
+        if loads := {cell.arm.label: shown[cell.index] for cell in pair if cell.index in shown}:
+            yield analysis.results.pages[name], place.name, loads
 
 
 def slug_of(text: str) -> str:

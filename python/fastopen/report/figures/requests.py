@@ -9,7 +9,6 @@ import altair as alt
 from fastopen.analysis.attribution import Kind, Shown, request_label
 from fastopen.common.phrases import time
 from fastopen.contract import Connection, Request
-from fastopen.experiments import ARMS, ArmName
 from fastopen.pages import Page
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.style import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
@@ -73,10 +72,6 @@ def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> di
     return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
 
 
-def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
-    return {ARMS[arm].label: shown for arm, shown in arms.items()}
-
-
 def _pieces(
     request: Request, connection: Connection | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
@@ -113,10 +108,9 @@ def _pieces(
             yield kind, start_ns, end_ns
 
 
-def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a bar for each request of a page, from queueing to its last byte. `arms`: the loads to draw, such
-    as without and with TFO. `place`: network and setting. `slug`: the end of the figure's file name."""
-    loads = _labelled(arms)
+def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
+    """Draw a bar for each request of a page, from queueing to its last byte. `loads` maps uses of TFO to the
+    loads to draw. `place`: network and setting. `slug`: the end of the figure's file name."""
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
         for label, shown in loads.items()
@@ -160,15 +154,9 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
     return Drawing(layered.properties(width=WIDTH, height=step * requests))
 
 
-def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw the waits of each request of a page in several loads, side by side. `arms`: the loads, such as
-    without and with TFO. `place`: network and setting. `slug`: the end of the figure's file name."""
-    return loads_waterfall(page, _labelled(arms), slug, place)
-
-
-def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: str = "") -> Figure:
+def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
     """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
-    `slug`: the end of the figure's file name. `place`: network and setting of median loads, else empty."""
+    `place`: network and setting of median loads, else empty. `slug`: the end of the figure's file name."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}

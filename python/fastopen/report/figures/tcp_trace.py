@@ -8,7 +8,7 @@ import altair as alt
 
 from fastopen.analysis.attribution import Shown
 from fastopen.common.phrases import time
-from fastopen.experiments import ARMS, ArmName
+from fastopen.experiments import ARMS
 from fastopen.pages import Page
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.requests import TIME
@@ -19,30 +19,30 @@ QUANTITIES: Final = ("congestion window, kB", "bytes in flight, kB", "smoothed R
 POINTS_MAX: Final = 6000
 
 
-def has_trace(arms: dict[ArmName, Shown]) -> bool:
-    return any(one.origin_samples for shown in arms.values() for one in shown.record.connections)
+def has_trace(loads: dict[str, Shown]) -> bool:
+    return any(one.origin_samples for shown in loads.values() for one in shown.record.connections)
 
 
-def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw congestion window, bytes in flight and RTT of each TCP connection over time. `arms`: the loads to
+def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Figure:
+    """Draw congestion window, bytes in flight and RTT of each TCP connection over time. `loads`: the loads to
     draw, a column each. `place`: network and setting. `slug`: the end of the figure's file name."""
-    samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
+    samples = sum(len(one.origin_samples) for shown in loads.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
-    rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
+    rows = [row for number, label in enumerate(loads) for row in _rows(number, label, loads[label], every)]
     return Figure(
         name=f"tcp-{slug}",
         title=f"{page.name}, {place}: TCP state of each connection",
         caption="A line for each connection of the median loads, of its origin's end: TCP_INFO"
         " (tcpi_snd_cwnd, tcpi_unacked less what is held for lost, each times tcpi_snd_mss; tcpi_rtt).",
         alt_text=f"Congestion window, bytes in flight and RTT of the connections of {page.name} at {place}.",
-        drawing=_drawing(len(arms)),
+        drawing=_drawing(len(loads)),
         rows=rows,
     )
 
 
-def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
+def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
     """Yield data of every `every`-th TCP_INFO sample, and of the last. `place`: the panel's position."""
-    panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
+    panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples
         for one in (*samples[: len(samples) - 1 : every], *samples[-1:]):

@@ -125,7 +125,8 @@ def test_the_arms_are_shown_by_loads_of_the_repeat_with_the_median_saving() -> N
                 store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
         analysis = analyse_run(store)
     ((_, _, shown),) = median_loads(analysis)
-    assert {arm: one.record.plt_ns for arm, one in shown.items()} == {"off": 1000 * MS, "warm": 900 * MS}
+    plts_ns = {label: one.record.plt_ns for label, one in shown.items()}
+    assert plts_ns == {"no TFO": 1000 * MS, "TFO, warm cookies": 900 * MS}
     assert [path.loads for path in analysis.attribution.breakdowns.values()] == [3, 3]
 
 
