@@ -29,7 +29,7 @@ def median_interval(values: Sequence[float]) -> Interval | None:
         return None
     if size < FULL_MIN:
         return ordered[0], ordered[-1]
-    rank, inward = _ends(size)
+    rank, inward = interval_ends(size)
     low, high = (
         (1 - inward) * outer + inward * inner
         for outer, inner in ((ordered[rank - 1], ordered[rank]), (ordered[-rank], ordered[-rank - 1]))
@@ -38,7 +38,7 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 @cache
-def _ends(size: int) -> tuple[int, float]:
+def interval_ends(size: int) -> tuple[int, float]:
     """Return (k, fraction): the median's 95 % interval begins at this fraction of the way from the k-th
     smallest value to the next one, and ends likewise at the largest values."""
     # Each value lies below or above the median with equal probability. Count, in exact integers, the cases

@@ -8,6 +8,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Place, RunAnalysis, curves_of
+from fastopen.analysis.statistics.intervals import interval_ends
 from fastopen.analysis.statistics.protocols import mixed_http_warning
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.figure import Drawing, Figure
@@ -100,13 +101,6 @@ def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
     # The interval goes from the k-th smallest to the k-th largest value. k is the largest number for which a
     # fair coin thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order
     # Statistics, section 7.1).
-    count, k = len(ordered), 0
-    if count >= 1000:
-        k = int((count - 1.96 * count**0.5) / 2)
-    else:
-        below, probability = 0.0, 0.5**count
-        while below + probability <= 0.025:
-            below += probability
-            probability *= (count - k) / (k + 1)
-            k += 1
+    count = len(ordered)
+    k = interval_ends(count)[0] if count < 1000 else int((count - 1.96 * count**0.5) / 2)
     return (ordered[k - 1], ordered[count - k]) if k else None
