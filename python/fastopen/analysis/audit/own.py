@@ -22,11 +22,6 @@ MARKS: Final = (
 OF_ARMS: Final = ("transport", "arm", "cookies")
 
 
-def is_own(columns: Sequence[str]) -> bool:
-    """Return True if a CSV file with these columns was written by `fastopen report -f csv`."""
-    return all(name in columns for name in MARKS)
-
-
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from fastopen.analysis.audit.own import is_own, printed_rows
+from fastopen.analysis.audit.own import MARKS, printed_rows
 from fastopen.common.errors import InputError, any_of
 from fastopen.common.phrases import listed
 from fastopen.common.user_files import read_text
@@ -113,7 +113,7 @@ def read_table(path: Path) -> PrintedTable:
     place = str(path)
     rows = _rows(read_text(path), place)
     first, columns = next(rows, (0, list[str]()))
-    own, ignored = is_own(columns), list[str]()
+    own, ignored = {*MARKS} <= {*columns}, list[str]()
     if first and not own:
         ignored = _ignored_columns(columns, f"{place}: line {first}")
     found = ((line, _fields(columns, row, f"{place}: line {line}")) for line, row in rows if row)

@@ -16,11 +16,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     for row, arms in results.comparisons(page).items():
         for arm in treatments_of(arms):
             cell = arms[arm.name]
-            if cell.beats_bound:
+            if cell.bound is not None and cell.beats_bound:
                 sentence = excess_sentence(results.factors.name(row), baseline_of(arms), cell)
-                bound = None if cell.bound is None else cell.bound.percent
-                yield Finding(
-                    "beyond_bound",
-                    sentence,
-                    {"saved_percent": cell.improvement_percent, "bound_percent": bound},
-                )
+                figures = {"saved_percent": cell.improvement_percent, "bound_percent": cell.bound.percent}
+                yield Finding("beyond_bound", sentence, figures)

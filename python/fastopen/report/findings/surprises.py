@@ -201,17 +201,13 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
     smallest = results.experiment.smallest_effect
-    slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
-    certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
-    for words, some in (
-        ("the page loads more slowly", certain),
-        (
-            "the median pair of loads is slower with TFO (not for certain)",
-            [one for one in slower if one not in certain],
-        ),
-    ):
+    slower = (cell for cell in cells if slower_in_the_median(cell, smallest))
+    by_certainty = grouped((effect_of(cell, smallest) is Effect.INCREASES, cell) for cell in slower)
+    median_slower = "the median pair of loads is slower with TFO (not for certain)"
+    for certain, words in ((True, "the page loads more slowly"), (False, median_slower)):
+        some = by_certainty.get(certain, [])
         if why := place_and_reason(results, some):
-            figures = {"certain": some is certain, "cells": len(some)}
+            figures = {"certain": certain, "cells": len(some)}
             yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
 
@@ -264,21 +260,22 @@ def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[Au
             if baseline is None or treatment is None or treatment.improvement_percent is None:
                 continue
             series = ", ".join(factors.phrases(comparison, factors.besides("rtt")))
-            cell = PrintedCell(
-                line=len(printed),
-                experiment=f"{arm.name}, {series}",
-                page=comparison.page,
-                rtt_ms=Decimal(factors.point(comparison).network.rtt_us) / 1000,
-                off=_printed(baseline.plt_ms_median),
-                tfo=_printed(treatment.plt_ms_median),
-                unit="ms",
-                improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
+            printed.append(
+                PrintedCell(
+                    line=len(printed),
+                    experiment=f"{arm.name}, {series}",
+                    page=comparison.page,
+                    rtt_ms=Decimal(factors.point(comparison).network.rtt_us) / 1000,
+                    off=_printed(baseline.plt_ms_median),
+                    tfo=_printed(treatment.plt_ms_median),
+                    unit="ms",
+                    improvement=_printed(treatment.improvement_percent),
+                )
             )
-            printed.append(cell)
             where.append(f"{factors.where(comparison)}, {arm.name}")
     for finding in audit(printed):
         yield finding, where[finding.cell.line]
 
 
-def _printed(milliseconds: float | None) -> Decimal:
-    return Decimal(f"{milliseconds or 0.0:.1f}")
+def _printed(figure: float | None) -> Decimal:
+    return Decimal(f"{figure or 0.0:.1f}")
