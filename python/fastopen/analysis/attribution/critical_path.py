@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 
-from fastopen.contract import Client, LoadRecord
+from fastopen.contract import Client, Connection, LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
@@ -80,12 +80,11 @@ class CompletedRequest:
     end_ns: int
     opened_ns: int | None = None
     """The connection's opening time; None if cached, or if an earlier request used the HTTP/1 connection."""
+    carrier: Connection | None = None
+    """The connection; None without `opened_ns`."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
-    secured_ns: int | None = None
-    """The end of the TLS handshake; None without TLS, or if `opened_ns` is None."""
-    waited_for_handshake: bool = False
 
     @property
     def wanted_ns(self) -> int | None:
@@ -164,12 +163,12 @@ class _Walk:
         if sent.opened_ns is not None:
             started_ns = max(sent.opened_ns, sent.queued_ns)
             connected_ns = max(sent.connected_ns or 0, started_ns)
-            if sent.secured_ns is not None:
-                self.back_to(Kind.QUEUEING, max(sent.secured_ns, connected_ns), sent.resource)
+            if sent.carrier is not None and sent.carrier.tls is not None:
+                self.back_to(Kind.QUEUEING, max(sent.carrier.tls.secured_ns, connected_ns), sent.resource)
                 self.back_to(Kind.TLS, connected_ns, sent.resource)
             self.back_to(Kind.QUEUEING, connected_ns, sent.resource)
-            making = Kind.HANDSHAKE if sent.waited_for_handshake else Kind.QUEUEING
-            self.back_to(making, started_ns, sent.resource)
+            waited = sent.carrier is not None and sent.carrier.handshake_us is not None
+            self.back_to(Kind.HANDSHAKE if waited else Kind.QUEUEING, started_ns, sent.resource)
         if sent.looked_up is not None:
             asked_ns, answered_ns = sent.looked_up
             self.back_to(Kind.QUEUEING, answered_ns, sent.resource)
@@ -242,7 +241,6 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
             continue
         opened_ns = carriers.opened_ns(request)
         carrier = connections.get(request.connection) if opened_ns is not None else None
-        tls = None if carrier is None else carrier.tls
         found[request.resource].append(
             CompletedRequest(
                 resource=request.resource,
@@ -252,10 +250,9 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
                 first_byte_ns=first_byte_ns,
                 end_ns=end_ns,
                 opened_ns=opened_ns,
+                carrier=carrier,
                 looked_up=carriers.lookup(request),
                 connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
-                secured_ns=None if tls is None else tls.secured_ns,
-                waited_for_handshake=carrier is not None and carrier.handshake_us is not None,
             )
         )
     return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]
