@@ -99,8 +99,7 @@ def compare_runs(before: Side, after: Side) -> RunComparison:
     row of the other."""
     matching = match(before, after)
     varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
-    factors = [factor for factor in varying if factor in matching.common and factor is not RTT]
-    factors += [RTT] if RTT in matching.common else []
+    factors = sorted((one for one in varying if one in matching.common), key=lambda one: one is RTT)
     return RunComparison(
         before=before,
         after=after,

@@ -68,11 +68,8 @@ class Results:
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """Return a page's results by network and settings (a row of its table), in order, and then by the
         use of TFO, such as `off` or `warm`."""
-        rows: dict[Comparison, dict[ArmName, CellResult]] = {}
-        for result in self.cells:
-            if result.cell.page == page:
-                rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
-        return rows
+        rows = grouped((one.cell.comparison, one) for one in self.cells if one.cell.page == page)
+        return {row: {one.cell.arm.name: one for one in ones} for row, ones in rows.items()}
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
         """Group results of the same page that differ only in the use of TFO and in the settings (factors)

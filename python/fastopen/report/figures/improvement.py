@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, RunAnalysis, axis_of
+from fastopen.analysis.attribution import RunAnalysis, axis_of
 from fastopen.analysis.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellResult
 from fastopen.experiments import ARMS, HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
@@ -20,7 +20,22 @@ def improvement_bars(analysis: RunAnalysis) -> Figure | None:
     the RTT, that explains the savings best (`axis_of`). None if no saving is known."""
     axis = axis_of(analysis.results)
     places = list(places_along(analysis, axis))
-    rows, left = first_panels([row for place, where in places for row in _rows(place, where)])
+    rows, left = first_panels(
+        [
+            {
+                **where,
+                "arm": ARMS[arm].label,
+                **(saving := _saving(result)),
+                "bound": None if result.bound is None else result.bound.percent,
+                "mark": BEYOND_BOUND if result.beats_bound else "",
+                "top": max(result.improvement_percent, saving["high"] or 0),
+                "n": result.pairs,
+            }
+            for place, where in places
+            for arm, result in place.arms.items()
+            if result.improvement_percent is not None
+        ]
+    )
     if not rows:
         return None
     panels = {row["panel"] for row in rows}
@@ -43,22 +58,6 @@ def _saving(result: CellResult) -> dict[str, float | None]:
     """Return a saving and its interval in percent. The ends are None if it is exact or from too few loads."""
     low, high = result.interval if result.interval and not result.deterministic else (None, None)
     return {"gain": result.improvement_percent, "low": low, "high": high}
-
-
-def _rows(place: Place, where: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            **where,
-            "arm": ARMS[arm].label,
-            **(saving := _saving(result)),
-            "bound": None if result.bound is None else result.bound.percent,
-            "mark": BEYOND_BOUND if result.beats_bound else "",
-            "top": max(result.improvement_percent, saving["high"] or 0),
-            "n": result.pairs,
-        }
-        for arm, result in place.arms.items()
-        if result.improvement_percent is not None
-    ]
 
 
 def _chart(rows: list[dict[str, Any]], heading: str) -> Any:

@@ -39,7 +39,6 @@ ROWS_IN_WORDS: Final = 6
 NAMES_IN_WORDS: Final = 3
 # The smallest saving that users notice, in percent of the page load time.
 LITTLE_PERCENT: Final = 1.0
-NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
 # TFO is never worth it if the share of unfinished loads is larger with it by at least this.
 MANY_LOST: Final = 0.01
@@ -67,7 +66,7 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
     verdict, such as two HTTP versions, share a sentence."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
-        return NO_SYN if over_quic(results, cells) else NO_TREATMENT
+        return NO_SYN if over_quic(results, cells) else "No load used TFO."
     questions = questions_of(results, cells)
     alike = grouped(
         ((*verdict_of(results, of_question), bool(lost_loads(results, of_question))), name)
