@@ -201,8 +201,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (label, first value, second value) of the names and contents of the compared pages."""
-    names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
-    for old_name, new_name in names:
+    for old_name, new_name in dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs):
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name
         yield f"page {old_name}", _facts(old), _facts(new)

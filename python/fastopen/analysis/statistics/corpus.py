@@ -86,8 +86,7 @@ class Distribution:
 
     @property
     def strongest(self) -> tuple[Correlation, ...]:
-        signed = (one for one in self.correlations if one.sign)
-        return tuple(sorted(signed, key=lambda one: -abs(one.rho)))
+        return tuple(sorted((one for one in self.correlations if one.sign), key=lambda one: -abs(one.rho)))
 
 
 def distributions(results: "Results") -> list[Distribution]:

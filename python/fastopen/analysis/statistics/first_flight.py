@@ -121,8 +121,7 @@ def _client_bytes(document: Resource, connection: Connection | None) -> int | No
     if connection.tls is not None:
         return _with_early_data(connection.tls) if connection.tls.hello_bytes else None
     # HTTP/2 compresses header fields, so the size of the request is unknown.
-    whole = document.request_header_bytes + document.request_body_bytes
-    return None if connection.multiplexed else whole
+    return None if connection.multiplexed else document.request_header_bytes + document.request_body_bytes
 
 
 def _first_byte_rtts(

@@ -36,10 +36,9 @@ class UntilInterval:
         if all(wanted[comparison] <= repeats for comparison, repeats in asked.items()):
             return []
         experiment = results.experiment.model_copy(update={"repeats": max(wanted.values())})
-        plan = make_plan(experiment, list(results.pages.values()), run.auto_engine())
         return [
             planned
-            for planned in plan.jobs
+            for planned in make_plan(experiment, list(results.pages.values()), run.auto_engine()).jobs
             if asked[planned.comparison] <= planned.repeat < wanted[planned.comparison]
         ]
 

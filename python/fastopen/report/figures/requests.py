@@ -164,13 +164,12 @@ def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: st
     }
     rows = [{**row, **panels[row["arm"]]} for row in _named(page, rows, loads)]
     width = PANEL_WIDTH if len(loads) > 1 else WIDTH
-    drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}{place and f', {place}'}: what each request waited for",
         caption=f"{place and 'Median load of each transport. '}{PATH_CAPTION}",
         alt_text=f"Waterfalls of {page.name}{place and f' at {place} side by side'}, {_times_of(loads)}.",
-        drawing=drawing,
+        drawing=_waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width),
         rows=rows,
     )
 

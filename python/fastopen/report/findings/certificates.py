@@ -55,8 +55,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         figures = {"added_ms_min": min(added), "added_ms_max": max(added)}
         smallest = results.experiment.smallest_effect
         matters_ms = max(smallest.ms, smallest.percent / 100 * min(one.small_ms for one in costs))
-        sentence = _sentence(small, large, name, costs, matters_ms)
-        yield Finding("certificates_cost", sentence, figures)
+        yield Finding("certificates_cost", _sentence(small, large, name, costs, matters_ms), figures)
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:

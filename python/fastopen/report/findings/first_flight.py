@@ -95,8 +95,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 def _plain(row: Flights, best: Key) -> Key:
     """Return the key of the result to compare `best` with: usually a full handshake without TFO."""
-    versions = sorted({http for http, _, _ in row})
-    http = "2" if best[0] == "3" and "2" in versions else best[0]
+    http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)
     )

@@ -168,8 +168,7 @@ def _on_visit(
 ) -> str:
     """Return a clause on the effect of one use of TFO (`arm`) in the results `cells`, such as `On a repeat
     visit to this page, TFO saves 4.0 %`. `to`: ` to this page,` or empty. `subject`: `TFO` or `it`."""
-    smallest = results.experiment.smallest_effect
-    of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
+    of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
         _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
         for effect in Effect
