@@ -45,7 +45,6 @@ from fastopen.experiments import (
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
 from fastopen.report.findings.browser import paint_grid
-from fastopen.report.findings.first_flight import of_first_flight
 from fastopen.report.published import published_grid
 from fastopen.report.shared_columns import MISSING, cell_columns, factor_entry, known, time_in
 
@@ -90,7 +89,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     named = [Column("page", "key")] if len(pages) > 1 else []
     cells = [cell for of_arm in rows.values() for cell in of_arm.values()]
     gaining, with_tfo = compared(arms), [name for name in arms if ARMS[name].fast_open]
-    flights = arms if of_first_flight(results) else []
+    flights = arms if any(factor.first_flight for factor in results.factors.varying) else []
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
     unit = "s" if longest_ms >= 1000 else "ms"
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None} - {""}

@@ -10,7 +10,6 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
 from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
-from fastopen.experiments.factors import BY_NAME, RTT
 
 # The timeout of the first SYN (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
 SYN_TIMEOUT_MS: Final = 1000.0
@@ -18,7 +17,6 @@ SYN_TIMEOUT_MS: Final = 1000.0
 DROPPING_SHARE: Final = 0.06
 DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
 ALIKE_MS: Final = 1.0
-_OF_PATH: Final = tuple(BY_NAME[name] for name in ("path", "path_hosts", "path_share"))
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,8 @@ def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
 
 def _payoffs(results: Results) -> Iterator[Payoff]:
     networks = results.experiment.networks
-    others = [one for one in results.factors.varying if one.part != "arm" and one not in (RTT, *_OF_PATH)]
+    besides = results.factors.besides("rtt", "path", "path_hosts", "path_share")
+    others = [one for one in besides if one.part != "arm"]
     treatments = [one for one in results.cells if one.cell.arm.role is Role.TREATMENT]
 
     def compared(result: CellResult) -> tuple[Any, ...]:

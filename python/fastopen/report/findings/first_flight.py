@@ -7,7 +7,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import percent, plural
-from fastopen.experiments import SESSION_WORDS, Factor, http_words
+from fastopen.experiments import SESSION_WORDS, http_words
 from fastopen.report.findings import Finding
 
 RANK: Final = 65
@@ -20,16 +20,10 @@ Flights = Mapping[Key, CellResult]
 SESSIONS: Final = list(SESSION_WORDS)
 
 
-def of_first_flight(results: Results) -> list[Factor]:
-    """Return the settings (factors) that vary in the run and change the first flight of a connection: the
-    packets that a client sends before it hears from the server."""
-    return [factor for factor in results.factors.varying if factor.first_flight]
-
-
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the kind of TLS session, with or without TFO, with which `page` loads fastest: first
     for each version of HTTP, then over all versions."""
-    flight = [factor.name for factor in of_first_flight(results)]
+    flight = [factor.name for factor in results.factors.varying if factor.first_flight]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
         if several:

@@ -30,9 +30,6 @@ SEVERITY: Final = "note"
 
 # A factor with this many values is a sweep.
 MANY_VALUES: Final = 8
-IN_THE_CLEAR: Final = (
-    "are loaded in cleartext here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
-)
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
@@ -89,7 +86,10 @@ def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
     what = "pages" if len(pages) > 1 else "requests of the page"
     secure = sum(map(_is_https, urls))
     which = "All" if secure == len(urls) else f"{secure} of {len(urls)}"
-    yield f"{which} {what} are https, and {IN_THE_CLEAR}"
+    yield (
+        f"{which} {what} are https, and are loaded in cleartext here (--transports tls,tls+tfo loads them"
+        " over TLS, --http 2 over HTTP/2)."
+    )
 
 
 def _is_https(url: str) -> bool:

@@ -42,7 +42,6 @@ LITTLE_PERCENT: Final = 1.0
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
 # TFO is never worth it if the share of unfinished loads is larger with it by at least this.
 MANY_LOST: Final = 0.01
-OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
@@ -146,7 +145,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
         return f"{words}{sure}{loaded}."
     subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
     sentences = []
-    if verdict in OPENINGS and not one_of_many:
+    if verdict in (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL) and not one_of_many:
         best = max(abs(cell.improvement_percent or 0.0) for cell in judged)
         little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
         opening = "TFO saves little" if little else str(verdict)
