@@ -62,10 +62,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The results of a page on one network, without TFO (`baseline`) and with TFO (`headline`)."""
+    """The results of a page on one network, without TFO and with TFO (`headline`)."""
 
     place: Place
-    baseline: CellResult
     headline: CellResult
     improvement_percent: float
     saved_ms: float
@@ -74,10 +73,10 @@ class _Pair:
 def _pairs(places: list[Place]) -> list[_Pair]:
     pairs = []
     for place in places:
-        baseline, headline = place.baseline, place.headline
-        if baseline is not None and headline is not None and headline.improvement_percent is not None:
+        headline = place.headline
+        if headline is not None and headline.improvement_percent is not None:
             assert headline.saved_ms is not None
-            pairs.append(_Pair(place, baseline, headline, headline.improvement_percent, headline.saved_ms))
+            pairs.append(_Pair(place, headline, headline.improvement_percent, headline.saved_ms))
     return pairs
 
 
@@ -122,15 +121,15 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     return [Answer("Which pages gain most and least?", tuple(sentences))]
 
 
-def _changes_ms(place: Place) -> dict[Kind, float]:
-    before, after = place.baseline_path, place.headline_path
+def _changes_ms(before: Breakdown | None, after: Breakdown | None) -> dict[Kind, float]:
     if before is None or after is None:
         return {}
     return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
 
 
 def _timing(place: Place) -> Iterator[str]:
-    before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
+    before, after = place.baseline_path, place.headline_path
+    changes = _changes_ms(before, after)
     if before is None or after is None or not changes:
         return
     several = before.loads > 1 or after.loads > 1
@@ -203,8 +202,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
     for condition, (old, new) in paths.items():
         if old is None or new is None:
             continue
-        changes = old.changes_ms(new)
-        pieces = [f"{kind} {change(by)}" for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS]
+        pieces = [f"{kind} {change(by)}" for kind, by in _changes_ms(old, new).items()]
         why = f": {listed(pieces)}" if pieces else ", with the same critical path"
         where = f" ({named})" if named else ""
         in_all = change(new.plt_ms - old.plt_ms)
@@ -307,10 +305,10 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
     if pair.headline.beats_bound:
         shorter = [
             f"on the critical path {kind} took {time(-by)} less"
-            for kind, by in _changes_ms(pair.place).items()
+            for kind, by in _changes_ms(pair.place.baseline_path, pair.place.headline_path).items()
             if kind is not Kind.HANDSHAKE and by < 0
         ]
-        return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
+        return excess_sentence(pair.place.name, pair.place.baseline, pair.headline, shorter)
     saved, why = "none", HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else ""
     if pair.saved_ms > 0 and change(pair.saved_ms) != change(0):
         saved, why = f"{time(pair.saved_ms)} ({share(pair.saved_ms / bound.ms)})", ""
