@@ -51,11 +51,12 @@ class Factor:
     """Name of the argument in Python, and of the option."""
     part: Part
     """Part of a job or cell that has the factor's fields, such as `network`, `tls` or `arm`."""
-    fields: tuple[str, ...]
-    """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
+    paths: tuple[str, ...] = ()
+    """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link. The
+    default is the name."""
     columns: tuple[str, ...] = ()
     """Keys of cells in `--json` and names of exported columns, one for each field. If empty, the only name is
     the last part of the first field's path."""
@@ -101,6 +102,10 @@ class Factor:
     """Name of the option, if it differs from `name`."""
     key: str = ""
     """Key in a TOML file, if it is neither `PART.FIELD` nor, for a network, `network.NAME`."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.paths or (self.name,)
 
     @property
     def flag(self) -> str:

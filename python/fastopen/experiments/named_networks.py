@@ -79,7 +79,7 @@ class _Named(Factor):
 
 # The factor of runs whose networks all have names. Tables and sentences show it instead of the rates.
 NETWORK: Final = _Named(
-    "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network", phrase="{}"
+    "network", "network", q.TEXT, "RTT and rates by a name.", ("rtt_us",), header="network", phrase="{}"
 )  # fmt: skip
 # Factors that NETWORK replaces.
 STANDS_FOR: Final = ("down", "up")
