@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
@@ -14,21 +13,6 @@ from fastopen.workflows.run import Watch, run_in_memory
 
 FILE: Final = "expected.csv"
 COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A page load time in ns that differs from the expected one. None stands for no valid load."""
-
-    place: str
-    expected_ns: int | None
-    found_ns: int | None
-
-    def __str__(self) -> str:
-        def shown(ns: int | None) -> str:
-            return "no valid load" if ns is None else f"{ns / 1e6:.6f} ms"
-
-        return f"{self.place}: {shown(self.found_ns)}, expected {shown(self.expected_ns)}"
 
 
 def measured(
@@ -48,18 +32,20 @@ def measured(
     }
 
 
-def first_difference(
-    experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
-) -> Difference | None:
-    """Return the first difference between measured page load times and the table expected.csv; None if all
+def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int | None]) -> str | None:
+    """Describe the first difference between measured page load times and the table expected.csv; None if all
     are equal. `found` is the result of `measured`. Raises InputError if the table lacks the experiment."""
+
+    def shown(ns: int | None) -> str:
+        return "no valid load" if ns is None else f"{ns / 1e6:.6f} ms"
+
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
             _, page, network, _, arm = key
             rtt_ms = experiment.networks[int(network)].rtt_us / 1000
             place = f"{page}, RTT {rtt_ms:g} ms (network {network}), {arm}"
-            return Difference(place, expected.get(key), found.get(key))
+            return f"{place}: {shown(found.get(key))}, expected {shown(expected.get(key))}"
     return None
 
 

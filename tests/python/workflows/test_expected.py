@@ -21,10 +21,10 @@ def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
     assert ns is not None
     other = first_difference(experiment, {**found, key: ns + 1})
     assert other is not None
-    assert (other.expected_ns, other.found_ns) == (ns, ns + 1)
+    assert other.endswith(f": {(ns + 1) / 1e6:.6f} ms, expected {ns / 1e6:.6f} ms")
     missing = first_difference(experiment, {**found, key: None})
     assert missing is not None
-    assert "no valid load" in str(missing)
+    assert "no valid load" in missing
 
 
 def test_an_experiment_without_an_expected_table_is_refused() -> None:

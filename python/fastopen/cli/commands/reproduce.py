@@ -90,8 +90,7 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
         found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)
     difference = first_difference(experiment, found)
     if settings.json:
-        detail = None if difference is None else str(difference)
-        print_json({"experiment": experiment.name, "equal": difference is None, "difference": detail})
+        print_json({"experiment": experiment.name, "equal": difference is None, "difference": difference})
     elif difference is None:
         print_line(f"equal: {len(found)} page load times of {experiment.name}")
     else:
