@@ -40,9 +40,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 class Property(BaseModel):
     """A condition under which page load times may have been measured before they were published, such as a
-    smaller initial window. `set` and `off` (only without TFO) change settings of the experiment. `rtt_factor`
-    multiplies the RTT, `rtt_plus_ms` is added to it. `tfo_ms` slows responses with TFO. `fitted` is a way to
-    adapt the page to published times. Conditions of the same `name` exclude each other."""
+    smaller initial window. Conditions of the same `name` exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -60,7 +58,7 @@ class Property(BaseModel):
     off: dict[str, Any] = Field(default_factory=dict)
     """New values, as in `set`, only for loads without TFO."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Ratio of the rig's RTT to the published RTT."""
+    """Ratio of the rig's RTT to the published RTT, before `rtt_plus_ms` is added."""
     rtt_plus_ms: Annotated[float, Field(ge=0, le=1000)] = 0.0
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
@@ -114,16 +112,14 @@ class RigSpace:
     source: SettingSource
     folder: Path
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.name for one in self.properties))
-
-    def alternatives(self, name: str) -> tuple[Property, ...]:
-        return tuple(one for one in self.properties if one.name == name)
+    @cached_property
+    def _alternatives(self) -> list[list[Property]]:
+        """Return a list of properties for each name."""
+        return [*grouped((one.name, one) for one in self.properties).values()]
 
     @property
     def size(self) -> int:
-        return prod(1 + len(self.alternatives(name)) for name in self.names)
+        return prod(1 + len(alternatives) for alternatives in self._alternatives)
 
     @cached_property
     def _of_all_tables(self) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
@@ -150,20 +146,19 @@ class RigSpace:
         times = grouped((network, cell.off_ms) for network, cell in self.cells_of(page))
         return {network: fmean(of_network) for network, of_network in times.items()}
 
-    def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
+    def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
         """Yield each set of test conditions (rig), small sets first. `order` sorts sets of equal size."""
-        for count in range(len(self.names) + 1):
-            alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
+        for count in range(len(self._alternatives) + 1):
+            alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
 
     def neighbours(self, rig: Rig) -> list[Rig]:
         """Return the sets of test conditions with one condition more than `rig`, or one changed value."""
-        found = []
-        for one in self.properties:
-            kept = tuple(other for other in rig if other.name != one.name)
-            if one not in rig:
-                found.append(self.ordered((*kept, one)))
-        return found
+        return [
+            self.ordered((*(other for other in rig if other.name != one.name), one))
+            for one in self.properties
+            if one not in rig
+        ]
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
         return tuple(sorted(rig, key=self.properties.index))

@@ -1,6 +1,6 @@
 """Find the test conditions that explain published figures: load pages under each, and compare the savings."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -96,8 +96,8 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best explains the published figures in `cells`.
-    Sets that do not differ for a page share its page loads. `candidates` are the sets to try. `_fits` has
-    pages that were adapted to published times, by `PageOnRig.fit_key`."""
+    Sets that do not differ for a page share its page loads. `_fits` has pages that were adapted to published
+    times, by `PageOnRig.fit_key`."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -132,9 +132,8 @@ class RigSearch:
         base = self.space.base.model_copy(update=changes)
         total = 0.0
         for page in self.pages.values():
-            of_page = [one for one in self.space.properties if one.is_about(page.name)]
-            names = [one.name for one in of_page]
-            rows = prod(1 + names.count(name) for name in dict.fromkeys(names))
+            names = Counter(one.name for one in self.space.properties if one.is_about(page.name))
+            rows = prod(1 + count for count in names.values())
             total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
         return total
 
