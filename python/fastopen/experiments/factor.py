@@ -13,7 +13,7 @@ from fastopen.common.units import UnitError
 from fastopen.contract import Client, EngineName, Network, Origins, Tcp, Tls
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.model import Setup
-from fastopen.experiments.quantities import Kind, Quantity, not_accepted, shown
+from fastopen.experiments.quantities import Quantity, not_accepted, shown
 
 Part = Literal["network", "client", "origins", "tls", "tcp", "arm", "engine"]
 MODELS: Final[dict[Part, type[BaseModel]]] = {
@@ -148,10 +148,6 @@ class Factor:
     def unit(self) -> str:
         """Return the unit of the values in a table's column; empty if there is none."""
         return " ".join(word for word in self.heading.split(" ") if word in UNITS)
-
-    @property
-    def kind(self) -> Kind:
-        return self.quantity.kind
 
     @cached_property
     def usual(self) -> str | None:

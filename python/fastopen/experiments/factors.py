@@ -412,7 +412,7 @@ FACTORS: Final[tuple[Factor, ...]] = (
 # Factors with an option, a key and an argument of their own.
 ASKED: Final = tuple(factor for factor in FACTORS if factor not in _OF_TRANSPORT)
 BY_NAME: Final[Mapping[str, Factor]] = {factor.name: factor for factor in FACTORS}
-COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for name in factor.export}
+COLUMNS: Final = {name: factor.quantity.kind for factor in FACTORS for name in factor.export}
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:

@@ -46,7 +46,7 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
 
 
 def _value(place: Place, along: Factor) -> float | str | None:
-    values = place.numbers if along.kind in ("int", "float") else place.texts
+    values = place.numbers if along.quantity.kind in ("int", "float") else place.texts
     return values.get(along.name)
 
 
