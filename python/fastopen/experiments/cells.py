@@ -133,15 +133,13 @@ def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short, unique label for each network, for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
-    varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
-    others = [factor for factor in varying if factor is not RTT]
-    rtts = (units.format_duration_us(network.rtt_us) for network in experiment.networks)
-    return _numbered(
-        [
-            ",".join([rtt, *(one.label_at(point) for one in others)])
-            for rtt, point in zip(rtts, points, strict=True)
-        ]
+    varying = [
+        one for one in varying_factors(experiment).registered if one.part == "network" and one is not RTT
+    ]
+    labels = (
+        [units.format_duration_us(at.network.rtt_us), *(one.label_at(at) for one in varying)] for at in points
     )
+    return _numbered([",".join(parts) for parts in labels])
 
 
 def setup_labels(experiment: Experiment) -> list[str]:

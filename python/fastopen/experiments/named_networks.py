@@ -73,9 +73,6 @@ class _Named(Factor):
     def values(self, point: Point) -> tuple[str | None, ...]:
         return (name_of(point.network),)
 
-    def _text(self, point: Point) -> str:
-        return name_of(point.network) or "-"
-
 
 # The factor of runs whose networks all have names. Tables and sentences show it instead of the rates.
 NETWORK: Final = _Named(

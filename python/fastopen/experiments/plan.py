@@ -239,8 +239,7 @@ def _changes_of_repeat(
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
-    repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
+    repeats = max(repeats_of(experiment, Comparison("", *row)) for row in _rows(experiment, engines))
     words, loads = plan_size(experiment, pages, len(engines), repeats)
     if loads > LOADS_MAX:
         remedy = f"use fewer values or repeats, for at most {LOADS_MAX:,} loads"
@@ -282,13 +281,11 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    taken: set[str] = set()
-    named: list[Page] = []
+    named: dict[str, Page] = {}
     for page in pages:
         name, number = page.name, 1
-        while name in taken:
+        while name in named:
             number += 1
             name = f"{page.name} ({number})"
-        taken.add(name)
-        named.append(page if name == page.name else page.model_copy(update={"name": name}))
-    return tuple(named)
+        named[name] = page if name == page.name else page.model_copy(update={"name": name})
+    return tuple(named.values())

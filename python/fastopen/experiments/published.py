@@ -13,7 +13,6 @@ from fastopen.common.phrases import plural
 from fastopen.common.pydantic_errors import input_error
 from fastopen.common.resources import packaged_file
 from fastopen.contract import Network
-from fastopen.contract.network import LinkDirection
 from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.model import Experiment, PublishedTable
 
@@ -124,7 +123,10 @@ def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str,
         rtt_us, down, up = row.link
         of_rig = row.experiment in table.same_rig and row.page in table.pages.values()
         if of_rig and row.link not in map(_link, networks):
-            ways = {"down": _with_rate(like.down, down), "up": _with_rate(like.up, up)}
+            ways = {
+                way: getattr(like, way).model_copy(update={"rate_bit_per_s": rate})
+                for way, rate in (("down", down), ("up", up))
+            }
             networks.append(like.model_copy(update={"rtt_us": rtt_us, **ways}))
     tables = dict.fromkeys((table.experiment, *table.same_rig))
     return networks, [cell for name in tables for cell in _cells_of(table, name, networks)]
@@ -161,7 +163,3 @@ def _packaged_table(experiment: str) -> PublishedTable:
 
 def _link(network: Network) -> tuple[int, int | None, int | None]:
     return network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s
-
-
-def _with_rate(way: LinkDirection, bit_per_s: int) -> LinkDirection:
-    return way.model_copy(update={"rate_bit_per_s": bit_per_s})
