@@ -37,7 +37,7 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 @dataclass
 class Pace:
     """An estimate of a run's remaining seconds. It scales the estimate for unfinished page loads by the ratio
-    of real to estimated time so far. `costs` has the estimated seconds of one load, by the id of its job."""
+    of real to estimated time so far."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""

@@ -31,9 +31,7 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """A published table of page load times (in published.csv) with which an experiment is compared. It has
-    printing errors (`misprints`, `swapped`) and `known` differences from the experiment. The tables
-    `same_rig` were measured with the same test setup."""
+    """A published table of page load times (in published.csv) with which an experiment is compared."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""

@@ -18,11 +18,10 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """The functions for one kind of value, such as durations. `read` converts user input to base units (us,
-    bytes, bit/s) or raises UnitError, and `write` does the opposite. `text` formats values for tables, and
-    `export` for JSON. `in_contract` returns False for values that jobs store in another form."""
+    """The functions for one kind of value, such as durations."""
 
     read: Callable[[object], Any]
+    """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""
     write: Callable[[Any], str] = str
     """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
@@ -37,7 +36,8 @@ class Quantity:
     accepted: tuple[str, ...] = ()
     """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if a value that `read` returned must also be valid in the job's field."""
+    """Function that returns True if a value that `read` returned must also be valid in the job's field. Jobs
+    store other values in another form."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""

@@ -37,8 +37,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 class Variation(Part):
     """The random inputs of repeats. A number is a spread: with 0.05 for `rtt`, a repeat multiplies the RTT by
-    a random number from 0.95 to 1.05. A flag turns on another random input: the cause of recorded waits
-    (`explanations`), the phase of kernel timers (`start_phase`), the `order` of simultaneous requests."""
+    a random number from 0.95 to 1.05. A flag turns on another random input."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by

@@ -114,10 +114,9 @@ def calibrated(
         engine = VirtualEngine(find_program(), booted)
         maker = maker_of(find_program(), booted)
     except MachineError as error:
-        return [
-            _noted(one, f"{AS_IMPORTED}: {error.message}") if place in networks else one
-            for place, one in enumerate(imported)
-        ]
+        for place in networks:
+            pages[place] = _noted(imported[place], f"{AS_IMPORTED}: {error.message}")
+        return pages
     waiting: list[tuple[int, _Recording]] = []
     for place, network in networks.items():
         recording = _Recording(imported[place], network, maker)

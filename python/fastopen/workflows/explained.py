@@ -1,6 +1,5 @@
 """Compare page loads under assumed test conditions with published figures, and find the best conditions."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +38,7 @@ class CellTimes:
 class Tried:
     """A set of assumed test conditions (`rig`) that was tried, with our mean load times for each row of the
     published table, a page over one network. Pages were adapted to the published times without TFO of the
-    rows `fitted`. The rows `elsewhere` are from other tables, measured with the same test setup."""
+    rows `fitted`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -82,12 +81,8 @@ class Tried:
         rises by one for each condition that is assumed, without a source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
-        return (
-            assumed - savings - times,
-            -savings,
-            len(self.rig),
-            [(one.name, one.value) for one in self.rig],
-        )
+        named = [(one.name, one.value) for one in self.rig]
+        return assumed - savings - times, -savings, len(self.rig), named
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class Explained:
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
     """The rigs that were compared. The first is the base."""
-    findings: Mapping[PublishedCell, tuple[AuditFinding, ...]]
+    findings: Mapping[PublishedCell, Sequence[AuditFinding]]
     loads: int
 
     @property
@@ -272,17 +267,17 @@ def sourced_rig(space: RigSpace) -> Rig:
     return space.ordered(sourced.values())
 
 
-def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
+def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, Sequence[AuditFinding]]:
     """Map each pair of published times (without and with TFO) to the findings of `fastopen audit` on these
     times. Leave out pairs without a finding."""
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
-    found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
+    found: list[tuple[PublishedCell, AuditFinding]] = []
     for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
         cell = finding.cell
         key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
         if key in wanted and finding.kind in OF_TIMES:
-            found[wanted[key]].append(finding)
-    return {cell: tuple(findings) for cell, findings in found.items()}
+            found.append((wanted[key], finding))
+    return grouped(found)
 
 
 def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:

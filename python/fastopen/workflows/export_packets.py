@@ -21,8 +21,7 @@ KEEP_THEM = "fastopen run --pcap keeps them"
 
 @dataclass
 class ExportedPackets:
-    """The result of an export of packets: the number of loads with packets from the run, with packets from a
-    repeated load, and without packets."""
+    """The result of an export of packets: numbers of loads."""
 
     copied: int = 0
     """The number of loads whose packets the run kept."""

@@ -19,8 +19,7 @@ BYTES_MAX: Final = 200_000_000
 @dataclass(eq=False)
 class PageOnRig:
     """A page under assumed test conditions (`setting`), with its mean load times (`measured`) by index of the
-    network and use of TFO. Its objects may be adapted to published times, with the relative error
-    `fit_error`. The client's assumed processing time is `added_ms`."""
+    network and use of TFO. The client's assumed processing time is `added_ms`."""
 
     setting: Setting
     page: Page

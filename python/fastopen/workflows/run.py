@@ -54,8 +54,7 @@ NOT_MODIFIED: Final = 304
 @dataclass(frozen=True)
 class RunOptions:
     """The options of a run, mostly from the command line. Pages are read from `inputs` and `library`, even if
-    damaged (`lenient`). `limit_s` is a time limit. `seed_drawn` and `draws_by_default` are True if the user
-    chose no seed, or no repeats and variation. A resumed run keeps its own kernel and `until` by default."""
+    damaged (`lenient`). A resumed run keeps its own kernel and `until` by default."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""

@@ -48,9 +48,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recorded page load and an emulated one: recorded minus emulated times, by the
-    index of the resource. `waits_us` are waits for responses. `asks_us` are times until the client discovers
-    the resource in another one, and `asks_bytes` is the same in bytes of the other one's body."""
+    """The differences between a recorded page load and an emulated one, by the index of the resource."""
 
     waits_us: dict[int, float]
     """The recorded wait for the first byte of the response minus this wait in the load."""

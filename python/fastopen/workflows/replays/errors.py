@@ -58,11 +58,9 @@ def cause_of(
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
         for index, one in enumerate(recording.exchanges)
     }
-    replayed = {}
-    for index, at in _timed(record).items():
-        # A held request was revealed before it was queued, earlier by the time for which it was held.
-        asked = at.asked - held_ms[index]
-        replayed[index] = Moments(asked, asked, at.first_byte, at.end)
+    # A held request was revealed before it was queued, earlier by the time for which it was held.
+    revealed = ((index, at, at.asked - held_ms[index]) for index, at in _timed(record).items())
+    replayed = {index: Moments(asked, asked, at.first_byte, at.end) for index, at, asked in revealed}
     return largest(
         Cause(page.resources[index].url, *step)
         for index in way_to_the_load_event(page, record)
@@ -177,13 +175,12 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 @dataclass(frozen=True)
 class ValidatedReplay:
     """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
-    critical path that differs most from the recording. `lookups_ms` has the (recorded, replayed) duration of
-    each name lookup, with 0 if none was recorded."""
+    critical path that differs most from the recording; None below WORTH_SAYING_MS. `lookups_ms` has the
+    (recorded, replayed) duration of each name lookup, with 0 if none was recorded."""
 
     replay: Replay
     replayed_ms: float
     cause: Cause | None
-    """The step on the critical path that differs most; None below WORTH_SAYING_MS."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
 
     @property

@@ -57,8 +57,7 @@ ARM: Final[ArmName] = HEADLINE.name
 @dataclass(frozen=True)
 class Rules:
     """The rules that derive a network and a page from a recording, to replay it. Each rule can be switched
-    off, to measure its effect. For example, `waits`, `sending` and `pushes` add the recorded waits for a
-    connection, slow sending by servers, and server pushes. `full_link` concerns the rate of the network."""
+    off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
