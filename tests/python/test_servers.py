@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.cli.allow_command import foreign_commands
 from fastopen.common.errors import MachineError
 from fastopen.contract import Job
 from fastopen.engines import describe_servers
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_asked, read_experiment
-from fastopen.workflows.foreign_commands import foreign_commands
 from made_up_run import made_up_page
 from places import ROOT
 

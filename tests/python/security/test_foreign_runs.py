@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fastopen.cli.allow_command import foreign_commands
 from fastopen.cli.app import app
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines.kernels import find_recorded
 from fastopen.experiments import load_experiment
-from fastopen.workflows.foreign_commands import foreign_commands
 from fastopen.workflows.run import RunOptions
 
 EXPERIMENT = """
