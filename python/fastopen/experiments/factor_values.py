@@ -211,20 +211,16 @@ class Asked:
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
-        offered = [client.type.sessions - client.type.only_by_name for client in clients]
-        able = [one for one in words if all(one in of_one for of_one in offered)]
-        return [one for one in able if one != "early" or self._tls13]
+        offered = frozenset.intersection(*(one.type.sessions - one.type.only_by_name for one in clients))
+        return [one for one in words if one in offered and (one != "early" or self._tls13)]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
-        offered = [client.type.http_over_tls - client.type.only_by_name for client in clients]
-        able = [one for one in ALL_HTTP if all(one in of_one for of_one in offered)]
-        controls = set(self.values.get("congestion_control", ()))
-        if not self._tls13 or not controls <= {*QUIC_CONGESTION_CONTROLS}:
-            able = [one for one in able if one != "3"]
-        closes = False in self.values.get("origins_keep_alive", ()) or True in self.values.get(
-            "single_threaded", ()
-        )
-        return ["1.1"] if closes else able
+        asked = self.values.get
+        if False in asked("origins_keep_alive", ()) or True in asked("single_threaded", ()):
+            return ["1.1"]
+        offered = frozenset.intersection(*(one.type.http_over_tls - one.type.only_by_name for one in clients))
+        quic = self._tls13 and {*asked("congestion_control", ())} <= {*QUIC_CONGESTION_CONTROLS}
+        return [one for one in ALL_HTTP if one in offered and (one != "3" or quic)]
 
     @property
     def _tls13(self) -> bool:
