@@ -9,6 +9,7 @@ from fastopen.experiments import PublishedCell
 from fastopen.report.shared_columns import known
 from fastopen.workflows.explained import AGREE_SHARE, CellTimes, Explained, Tried
 
+PROPERTY = (Column("property", "key"), Column("value", "words", wraps=True))
 PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))
 
 
@@ -49,8 +50,7 @@ def properties_grid(found: Explained) -> Grid:
     savings that agree with ours if only this assumption is made. It also counts the savings that no longer
     agree if this assumption is removed from the best set of assumptions."""
     columns = (
-        Column("property", "key"),
-        Column("value", "words", wraps=True),
+        *PROPERTY,
         Column("cells by\nitself", answer=True),
         Column("best\nwithout"),
         Column("pre-\ndicted"),
@@ -91,14 +91,7 @@ def unreached_grid(found: Explained) -> Grid:
 def moved_grid(found: Explained) -> Grid:
     """Return a table of published savings that agree with our measurements only with, or only without, one
     assumption about how they were measured."""
-    columns = (
-        Column("property", "key"),
-        Column("value", "words", wraps=True),
-        *PLACE,
-        Column("theirs\n%"),
-        Column("base\n%"),
-        Column("with it\n%", answer=True),
-    )
+    figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", answer=True))
     rows = tuple(
         (
             *(Entry(one.name), Entry(one.value), *_place(cell), Entry(with_sign(cell.improvement_percent))),
@@ -108,7 +101,7 @@ def moved_grid(found: Explained) -> Grid:
         for cell, *savings in found.moved(one)
     )
     title = "Cells that one property moves to or from agreement"
-    return Grid(title, columns, rows, grouped=True).hoist_common_factors()
+    return Grid(title, (*PROPERTY, *PLACE, *figures), rows, grouped=True).hoist_common_factors()
 
 
 def sentences(found: Explained) -> Iterator[str]:

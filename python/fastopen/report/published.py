@@ -1,7 +1,6 @@
 """Compare published figures with measured ones, in a table and in sentences."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from fastopen.analysis.statistics import (
@@ -79,6 +78,7 @@ def published_grid(results: Results) -> Grid:
     for one in found:
         point = results.factors.point(one.comparison)
         agrees = one.labels == (Label.AGREES,)
+        mark = BEYOND_BOUND if one.headline and one.headline.beats_bound else ""
         rows.append(
             (
                 Entry(one.comparison.page),
@@ -87,10 +87,7 @@ def published_grid(results: Results) -> Grid:
                 Entry(with_sign(one.published.improvement_percent)),
                 time_in("s", one.baseline_ms),
                 time_in("s", one.headline.plt_ms_median if one.headline else None),
-                replace(
-                    known(one.improvement_percent, with_sign),
-                    mark=BEYOND_BOUND if one.headline and one.headline.beats_bound else "",
-                ),
+                known(one.improvement_percent, with_sign, mark=mark),
                 known(one.at_most_percent),
                 Entry(
                     ", ".join(_label_texts(one)),

@@ -149,14 +149,10 @@ def flight_grid(results: Results, page: str) -> Grid:
         row = [factor_entry(factor, factors.point(comparison)) for factor in factors.varying]
         for name in arms:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
-            if saving is None:
-                row += [Entry(MISSING), Entry(MISSING)]
-                continue
-            if saving.beats_bound:
-                beaten.append(of_arm[name])
-            mark = BEYOND_BOUND if saving.beats_bound else ""
-            row.append(Entry(with_sign(saving.percent), mark=mark, value=saving.percent))
-            row.append(known(saving.bound.percent))
+            mark = BEYOND_BOUND if saving and saving.beats_bound else ""
+            beaten += [of_arm[name]] if mark else []
+            saved, most = (None, None) if saving is None else (saving.percent, saving.bound.percent)
+            row += [known(saved, with_sign, mark=mark), known(most)]
         made.append(tuple(row))
     setups, over = results.experiment.setups, {saving.over for saving in savings.values()}
     sessions = {
@@ -318,14 +314,9 @@ def sensitivity_grid(results: Results) -> Grid:
             continue
         low, high = result.interval
         savings = entries(*map(with_sign, (low, result.improvement_percent, high)))
-        moved = [
-            known(
-                found.correlations.get(name),
-                partial(with_sign, digits=2),
-                "notable" if name == found.most else "",
-            )
-            for name in UNKNOWNS
-        ]
+        tones: dict[str, Tone] = {found.most: "notable"} if found.most else {}
+        shown = partial(with_sign, digits=2)
+        moved = [known(found.correlations.get(name), shown, tones.get(name, "")) for name in UNKNOWNS]
         rows.append((*_key_entries(results, result), *savings, *moved, Entry(share(found.rest))))
     columns = cell_columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
     note = (
@@ -383,19 +374,16 @@ def evidence_grid(results: Results) -> Grid:
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
-        measured = results.measured_rtt_ms.get((cell.page, cell.network))
         part = result.syn_data_connections / result.connections if result.connections else None
+        effect = None if effect_of(result, smallest) is Effect.NONE else result.effect
         rows.append(
             (
                 *_key_entries(results, result),
                 _syn_data(result),
                 Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
-                known(measured, "{:.2f}".format),
+                known(results.measured_rtt_ms.get((cell.page, cell.network)), "{:.2f}".format),
                 known(result.retransmitted, "{:g}".format),
-                known(
-                    None if effect_of(result, smallest) is Effect.NONE else result.effect,
-                    partial(with_sign, digits=2),
-                ),
+                known(effect, partial(with_sign, digits=2)),
                 Entry(str(len(result.outliers))),
                 Entry(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )

@@ -15,9 +15,11 @@ def factor_entry(factor: Factor, point: Point) -> Entry:
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
-def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "") -> Entry:
+def known(
+    value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "", mark: str = ""
+) -> Entry:
     """Return a table entry with `value`, formatted by `text`, or with a hyphen if it is None."""
-    return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
+    return Entry(MISSING) if value is None else Entry(text(value), tone, mark=mark, value=value)
 
 
 def time_in(unit: str, milliseconds: float | None) -> Entry:
