@@ -13,7 +13,6 @@ from fastopen.analysis.statistics import (
     CellResult,
     Results,
     ServerUse,
-    discrepancies,
     half_width_percent,
     pairs_needed,
 )
@@ -79,8 +78,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     if published.rows:
         yield from tabled(published, width)
         short = fitting_table(published, width)[1].short
-        lines = comparison_sentences(results, discrepancies(results), short=short)
-        yield from filled(lines, width, indent="  ")
+        yield from filled(comparison_sentences(results, short=short), width, indent="  ")
         yield Text()
     yield from filled(certainty_lines(results), width, "dim")
     yield from filled(_closing(results, pages), width, "dim")
@@ -98,7 +96,6 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield the report of a corpus with too many pages for a row each."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -117,7 +114,6 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the pages on which TFO saves most and least."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]

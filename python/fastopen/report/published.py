@@ -102,12 +102,11 @@ def published_grid(results: Results) -> Grid:
     return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
 
 
-def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
+def comparison_sentences(results: Results, *, short: bool = False) -> list[str]:
     """Return the sentences below the table that compares published figures with ours. They explain its
-    remarks, such as `misprinted`, implausible published savings, and different page load times. `found`: the
-    rows of the table. `short`: True if it has short remarks for narrow terminals."""
-    if not found:
-        return []
+    remarks, such as `misprinted`, implausible published savings, and different page load times. `short`: True
+    if the table has short remarks for narrow terminals."""
+    found = discrepancies(results)
     used = {label for one in found for label in one.labels}
     lines = [
         f"{capitalised(_name(label, short=short))}: {meaning}."
@@ -124,9 +123,10 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
     return lines
 
 
-def agreement(found: list[Discrepancy]) -> str:
+def agreement(results: Results) -> str:
     """Return sentences that count the measured savings that agree with the published ones, or differ from
-    them. `found`: the comparisons with published rows. Empty if there are none."""
+    them. Empty if nothing is published for this experiment."""
+    found = discrepancies(results)
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""

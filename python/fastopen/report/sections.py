@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, get_args
 from markupsafe import Markup
 
 from fastopen.analysis.attribution import RunAnalysis, page_answers, run_answers
-from fastopen.analysis.statistics import Results, discrepancies
+from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_described_singly
 from fastopen.report.embedding import inline_svg
@@ -68,8 +68,7 @@ def _results(analysis: RunAnalysis) -> dict[str, Any]:
 
 def _published(analysis: RunAnalysis) -> dict[str, Any] | None:
     grid = published_grid(analysis.results)
-    sentences = comparison_sentences(analysis.results, discrepancies(analysis.results))
-    comparison = [line.removeprefix("- ") for line in sentences]
+    comparison = [line.removeprefix("- ") for line in comparison_sentences(analysis.results)]
     return {"published": grid, "comparison": comparison} if grid.rows else None
 
 

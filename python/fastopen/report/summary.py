@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, discrepancies, effect_of
+from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of
 from fastopen.analysis.statistics.protocols import over_quic
 from fastopen.common.phrases import gain, listed, plural, span, times
 from fastopen.experiments import Arm, treatments_of
@@ -52,7 +52,7 @@ def summarise_run(results: Results) -> Summary:
     TFO cookies, or with cold ones if the run has no warm ones."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
-    published = agreement(discrepancies(results))
+    published = agreement(results)
     if not arms or over_quic(results, results.cells):
         return Summary(published or verdict, "quiet", (verdict,) if published else (), {})
     questions = questions_of(results, results.cells)
