@@ -102,7 +102,6 @@ class Asked:
     folder: Path = field(default_factory=Path)
     """Folder to which the paths of traces, and of files in a server's command line, are relative."""
     named: tuple[NamedNetwork, ...] = ()
-    """Named networks whose RTT and rates are requested."""
 
     def networks(self) -> list[Network]:
         """Return the requested networks, without duplicates. Raises InputError."""

@@ -25,8 +25,7 @@ class Quantity:
     write: Callable[[Any], str] = str
     """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
-    """Function that writes a value without its unit, for a column whose header has the unit; by default
-    `write`."""
+    """Function that writes a value without its unit, for a column that names it; by default `write`."""
     kind: Kind = "text"
     """Type of the exported column: `int`, `float`, `text` or `flag`."""
     unit: str = ""
@@ -36,8 +35,7 @@ class Quantity:
     accepted: tuple[str, ...] = ()
     """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if a value that `read` returned must also be valid in the job's field. Jobs
-    store other values in another form."""
+    """Function that returns False for a value that jobs store in another form."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""

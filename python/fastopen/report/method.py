@@ -56,7 +56,6 @@ def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield paragraphs on connections that resume a TLS session of an earlier visit."""
     pairs = [(setup, setup.tls) for setup in results.experiment.setups if setup.tls is not None]
     setups, encrypted = [setup for setup, _ in pairs], [tls for _, tls in pairs]
     began = {tls.session for tls in encrypted}
@@ -83,7 +82,6 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """Describe the earlier visit in which the client obtained its TLS session tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"

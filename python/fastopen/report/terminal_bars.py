@@ -53,7 +53,6 @@ def _lines_of_page(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return the text beside a bar."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"

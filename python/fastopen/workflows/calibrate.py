@@ -183,7 +183,6 @@ def _load(
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
-    """Return a page's server think times from the cache; None if they are missing or invalid."""
     page = recording.imported.page
     try:
         kept = _Cached.model_validate_json(recording.file.read_bytes())

@@ -303,7 +303,6 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raise InputError if the run in `folder` cannot be resumed with these inputs."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
