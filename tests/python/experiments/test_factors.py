@@ -188,7 +188,7 @@ def test_exported_loads_and_cells_of_json_have_every_factor() -> None:
     document = cell_columns(point_of(asked, cell))
     for factor in FACTORS:
         assert set(factor.export) <= document.keys()
-        assert all(LOADS[name] == factor.kind for name in factor.export)
+        assert all(LOADS[name] == factor.quantity.kind for name in factor.export)
     assert json.loads(json.dumps(document)) == document
 
 
