@@ -57,7 +57,6 @@ class SettingSource:
     """Function that returns the source's name for a factor."""
     setting_of: Callable[[str], str] = lambda name: name
     """Function that returns the source's name for a setting that is not a factor, such as repeats or seed."""
-    is_command_line: bool = False
 
     def text(self, message: str) -> str:
         """Rewrite a message that names options, such as `--tls=1.3`, so that it names settings as this
@@ -70,7 +69,7 @@ class SettingSource:
         if values is None:
             return key
         words = values.split("/")
-        if not self.is_command_line:
+        if self is not COMMAND_LINE:
             key, words = f"{key} =", [f'"{word}"' for word in values.strip("'").split("/")]
         return f"{key} {any_of(words)}"
 
@@ -79,9 +78,7 @@ class SettingSource:
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
-COMMAND_LINE: Final = SettingSource(
-    "", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}", True
-)
+COMMAND_LINE: Final = SettingSource("", lambda one: one.flag, lambda name: f"--{name.replace('_', '-')}")
 _IN_FILES: Final = {"combine": "network.combine", "network": "network.named"}
 
 
