@@ -272,12 +272,9 @@ def transfer_s(page: Page, network: Network) -> float:
     """Return the seconds that an idle link needs for a page's responses, plus those for its requests."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
-    needed_s = 0.0
-    for size, limit in ((received, network.down), (sent, network.up)):
-        rate = mean_rate_bit_per_s(limit.rate_bit_per_s, limit.trace_ms)
-        if rate is not None:
-            needed_s += size * 8 / rate
-    return needed_s
+    ways = ((received, network.down), (sent, network.up))
+    rates = ((size, mean_rate_bit_per_s(way.rate_bit_per_s, way.trace_ms)) for size, way in ways)
+    return sum(size * 8 / rate for size, rate in rates if rate is not None)
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:

@@ -180,23 +180,21 @@ class RigSpace:
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
         """Return the experiment for one page with the test conditions `own` (`off`: loads without TFO)."""
+        factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
-        experiment: Experiment | None = None
         for network in self.networks:
             try:
                 experiment = self._experiment(network, own, page, off=off)
             except InputError as error:
-                names = " and ".join(
-                    f"{one.name} ({one.value})" for one in self._at_fault(network, own, page, off=off)
-                )
+                at_fault = self._at_fault(network, own, page, off=off)
+                names = " and ".join(f"{one.name} ({one.value})" for one in at_fault)
                 raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
             if len(experiment.networks) != 1 or len(experiment.setups) != 1:
                 remedy = "a property has one value for each key"
                 raise InputError("a rig must be one network and one setup", self.source.place(KEY), remedy)
-            factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
             rtt_us = round(experiment.networks[0].rtt_us * factor + 1000 * plus_ms)
             networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))
-        assert experiment is not None, "an experiment has networks"
+        assert networks, "an experiment has networks"
         return experiment.model_copy(update={"networks": networks, "pages": [page]})
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:

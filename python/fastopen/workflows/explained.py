@@ -291,8 +291,5 @@ def _predicted(
 ) -> int:
     """Count the published savings in `cells` that are reproduced by the test conditions that agree best with
     all rows except those of one group in `left_out`, for each group."""
-    agreeing = 0
-    for group in left_out:
-        best = best_of(tried, group)
-        agreeing += sum(best.agrees(cell) for cell in group if cell in cells)
-    return agreeing
+    pairs = ((group, best_of(tried, group)) for group in left_out)
+    return sum(best.agrees(cell) for group, best in pairs for cell in group if cell in cells)
