@@ -119,8 +119,7 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
     named = NETWORK.varies(points) and all_named(experiment.networks)
     telling = [factor for factor in others if _varies_where_present(factor, points)]
     shown = [NETWORK, *(one for one in telling if one.name not in STANDS_FOR)] if named else telling
-    varying_rtt = RTT.varies(points) and not named
-    return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
+    return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), RTT.varies(points) and not named)
 
 
 def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:

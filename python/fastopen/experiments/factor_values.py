@@ -176,8 +176,7 @@ class Asked:
         multiplexed = {"2", "3"} & {*answering.get("http", ())} or by_host
         if {*words} <= ARMS.keys() and not tls and not multiplexed:
             usual["security"] = "recorded"
-        encryptions = self._models("tls", {**usual, **tls}, _tls)
-        arms, over = arms_and_tls(words, encryptions)
+        arms, over = arms_and_tls(words, self._models("tls", {**usual, **tls}, _tls))
         self._check_tls(tls, over)
         if not by_host:
             answering = {"http": "recorded", **answering}
@@ -345,8 +344,7 @@ def _read_named(written: object, values: Mapping[str, object], source: SettingSo
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
-            remedy = f"use {any_of(NAMED_NETWORKS)}"
-            raise InputError(f"unknown network {shown(name)}", place, remedy)
+            raise InputError(f"unknown network {shown(name)}", place, f"use {any_of(NAMED_NETWORKS)}")
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         own = source.key_of(BY_NAME[taken[0]])
         raise InputError(f"a named network sets {own} itself", place, f"remove {own} or {key}")

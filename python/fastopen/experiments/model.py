@@ -103,8 +103,7 @@ class Experiment(Part):
         for setup, each in enumerate(self.setups):
             if not self.arms_of(setup):
                 message = f"HTTP/{each.origins.http} runs over QUIC, which has no SYN for TCP Fast Open"
-                remedy = "use --transports=tls, or --http=1.1/2"
-                raise conflict(message, remedy, "origins.http", "transports")
+                raise conflict(message, "use --transports=tls, or --http=1.1/2", "origins.http", "transports")
         return self
 
     @model_validator(mode="after")

@@ -318,5 +318,4 @@ def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mappin
     """Replace all resources by copies of the document: one changed by `root`, and one by each of `others`."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
-    changes = {"resources": resources, "load_event_processing_us": 0, "explanations": ()}
-    return page.model_copy(update=changes)
+    return page.model_copy(update={"resources": resources, "load_event_processing_us": 0, "explanations": ()})

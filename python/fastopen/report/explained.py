@@ -84,8 +84,7 @@ def unreached_grid(found: Explained) -> Grid:
         for cell in found.cells
         if not found.best.agrees(cell)
     )
-    title = "Savings that the best rig does not give"
-    return Grid(title, columns, rows, grouped=True).hoist_common_factors()
+    return Grid("Savings that the best rig does not give", columns, rows, grouped=True).hoist_common_factors()
 
 
 def moved_grid(found: Explained) -> Grid:

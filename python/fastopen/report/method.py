@@ -224,8 +224,7 @@ def _setups(results: Results) -> Iterator[str]:
     if any(setup.origins.http == "recorded" for setup in setups):
         http += " as each host was recorded"
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
-    others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
-    settings = ", ".join([http, *others])
+    settings = ", ".join([http, *_unusual(results, ("origins", "tls"), ("http", "think_scale"))])
     if servers := [shlex.join(setup.origins.server) for setup in setups if setup.origins.server]:
         yield (
             f"The client connected to an external server ({_distinct(servers)}), which had the page's bodies"

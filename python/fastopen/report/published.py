@@ -143,8 +143,7 @@ def agreement(results: Results) -> str:
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
     """Yield sentences on published savings that exceed the time of our handshakes, or half of their load."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
-    worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
-    for one in worst:
+    for one in sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]:
         rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000
         bound = None if one.headline is None else one.headline.bound
         ours = "" if bound is None else f"; in ours, handshakes in a row took {_in_rtts(bound.ms, rtt_ms)}"

@@ -146,8 +146,7 @@ def calibrated(
 
 
 def _noted(imported: ImportedPage, note: str) -> ImportedPage:
-    page = imported.page.model_copy(update={"notes": (*imported.page.notes, note)})
-    return replace(imported, page=page)
+    return replace(imported, page=imported.page.model_copy(update={"notes": (*imported.page.notes, note)}))
 
 
 def _search(

@@ -28,8 +28,7 @@ def check_congestion_controls(
     """Raise InputError if a kernel lacks a TCP congestion control of the experiment. Each control that is not
     in USUAL is tested on each engine. `place` names the option or key in the message."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
-    unusual = [name for name in asked if name not in USUAL]
-    pairs = product(engines.values(), unusual)
+    pairs = product(engines.values(), [name for name in asked if name not in USUAL])
     raise_all([problem for engine, name in pairs for problem in _problems(engine, name, place)])
 
 

@@ -22,8 +22,7 @@ def measured(
     the page load times in ns by (experiment, page, network, setup, use of TFO); None for an invalid load.
     `jobs` is the number of emulated networks at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
-    pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
-    plan = make_plan(asked, pages, "virtual")
+    plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
         taken = {row.cell: record.plt_ns if record.valid else None for row, record in last_records(run.store)}
     return {

@@ -74,16 +74,14 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
         if not new:
             break
         search.load(new)
-    tried = tuple(search.tried.values())
-    return Explained(space, cells, tried, published_findings(cells), search.loads)
+    return Explained(space, cells, tuple(search.tried.values()), published_findings(cells), search.loads)
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
     """Return the number of possible rigs (test conditions of published figures), and the estimated seconds
     to load pages on all of them. `jobs` is the number of emulated networks at once."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
-    search = RigSearch(space, _cells(space), engine, lambda *_: None)
-    return space.size, search.estimated_s()
+    return space.size, RigSearch(space, _cells(space), engine, lambda *_: None).estimated_s()
 
 
 def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:

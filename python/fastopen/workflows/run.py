@@ -176,8 +176,7 @@ def run_experiment(
     bodies = bodies_of(plan, imported)
     # Check that this machine can run the plan before anything is written.
     engines = EngineSet.of(plan, options.kernel, options.jobs, None, options.store, options.executor)
-    place = options.place_of(BY_NAME["congestion_control"])
-    check_congestion_controls(experiment, engines.engines, place)
+    check_congestion_controls(experiment, engines.engines, options.place_of(BY_NAME["congestion_control"]))
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
@@ -249,8 +248,7 @@ def resume_run(
         asked = (store.environment, options.store, options.executor)
         engines = EngineSet.of(plan, options.kernel, options.jobs, *asked)
         store.add_environment(engines.environment)
-    watched = Watched(**store.options.get("watched", {}))
-    options = replace(options, until=until, watched=watched)
+    options = replace(options, until=until, watched=Watched(**store.options.get("watched", {})))
     return _execute(StartedRun(store, plan, bodies, engines, options, resumed=True), observe)
 
 
@@ -262,8 +260,7 @@ def run_in_memory(
     Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
-    started = StartedRun(store, plan, bodies or {}, engines, RunOptions())
-    run = _execute(started, lambda _: nullcontext(watch))
+    run = _execute(StartedRun(store, plan, bodies or {}, engines, RunOptions()), lambda _: nullcontext(watch))
     if run.outcome is not None and run.outcome.interrupted:
         run.close()
         raise KeyboardInterrupt
