@@ -33,7 +33,6 @@ from fastopen.experiments.named_networks import (
     NAMED_NETWORKS,
     RATES_BY_DEFAULT,
     all_named,
-    has_usual_rates,
     name_of,
 )
 from fastopen.experiments.plan import (

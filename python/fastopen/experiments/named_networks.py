@@ -61,12 +61,6 @@ def name_of(network: Network) -> str | None:
     return _BY_VALUE.get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
 
 
-def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if all networks have the default rates, which apply if a run sets an RTT but no rates."""
-    usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
-    return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
-
-
 class _Named(Factor):
     """A factor whose value is the name of a network. Tables show the name instead of the rates."""
 

@@ -272,14 +272,13 @@ def comparison_renderables(
     """Yield the sentences and tables of a comparison, for a terminal with `width` columns."""
     yield from filled(side_lines(compared), width, indent="   ")
     yield Text()
-    notes: dict[str, None] = {}
-    for grid in comparison_grids(compared):
+    grids = list(comparison_grids(compared))
+    for grid in grids:
         yield from tabled(grid, width)
-        notes[grid.note] = None
     yield from filled([verdict_line(compared)], width, "bold")
     yield from filled(path_lines(compared), width, indent="  ")
     yield from filled(evidence_lines(compared), width, "yellow", indent="  ")
     yield from filled(unshared_lines(compared), width, "yellow", indent="  ")
-    yield from filled(notes, width, "dim")
+    yield from filled(dict.fromkeys(grid.note for grid in grids), width, "dim")
     for line, tone in check_lines(checks):
         yield from filled([line], width, STYLES[tone], indent="    ")

@@ -29,6 +29,7 @@ from fastopen.common.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.contract import Network
 from fastopen.experiments import (
     ARMS,
+    NAMED_NETWORKS,
     RATES_BY_DEFAULT,
     SESSION_WORDS,
     UNKNOWNS,
@@ -38,7 +39,6 @@ from fastopen.experiments import (
     SmallestEffect,
     all_named,
     compared,
-    has_usual_rates,
     name_of,
     treatments_of,
 )
@@ -487,7 +487,9 @@ def fixed_rates(results: Results) -> str:
         return ", ".join(f"{name} ({rates})" for name, rates in named.items())
     varying = {factor.name for factor in results.factors.registered}
     rates = _rates(networks[0], [way for way in ("down", "up") if way not in varying])
-    return f"{rates} (as {RATES_BY_DEFAULT})" if has_usual_rates(networks) else rates
+    usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
+    as_usual = all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
+    return f"{rates} (as {RATES_BY_DEFAULT})" if as_usual else rates
 
 
 def _rates(network: Network, ways: Iterable[str]) -> str:

@@ -16,8 +16,6 @@ from fastopen.runs.packets import kept_packets, packets_name
 from fastopen.workflows.engines import EngineSet
 from fastopen.workflows.run import bodies_of, pages_of
 
-KEEP_THEM = "fastopen run --pcap keeps them"
-
 
 @dataclass
 class ExportedPackets:
@@ -68,7 +66,7 @@ def export_packets(
                 _load_again(run, owed, unfinished, found, jobs, watch)
             if not found.written:
                 why = "; ".join(found.missing) or "it has no loads"
-                raise InputError(f"has no packets: {why}", run.place, KEEP_THEM)
+                raise InputError(f"has no packets: {why}", run.place, "fastopen run --pcap keeps them")
     return found
 
 
