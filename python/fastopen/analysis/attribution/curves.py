@@ -69,7 +69,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     """Return the rows of a page's table, each with its network, its settings and its results, in order."""
     places = []
     factors, breakdowns = results.factors, attribution.breakdowns
-    numeric = [factor.name for factor in factors.varying if factor.kind in ("int", "float")]
+    numeric = [factor.name for factor in factors.varying if factor.quantity.kind in ("int", "float")]
     for comparison, arms in results.comparisons(page).items():
         point = factors.point(comparison)
         texts = {factor.name: factor.text_at(point) for factor in factors.varying}
