@@ -12,8 +12,7 @@ from fastopen.contract import Client
 from fastopen.experiments import Experiment, clients_of
 
 AllowCommandOption = Annotated[
-    bool,
-    typer.Option("--allow-command", help="Run the commands that the file names without a question."),
+    bool, typer.Option("--allow-command", help="Run the commands that the file names without a question.")
 ]
 
 

@@ -8,13 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli.discovery import Commands
-from fastopen.cli.output import (
-    EXIT_FAULTS,
-    EXIT_INPUT,
-    EXIT_MACHINE,
-    errors_console,
-    open_standard_output,
-)
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console, open_standard_output
 from fastopen.common.errors import InputError, MachineError, one_line, unusable
 from fastopen.common.versions import version_of
 

@@ -34,8 +34,7 @@ class Reading:
     """Options for reading pages, which `with_settings` adds to a command."""
 
     lenient: Annotated[
-        bool,
-        typer.Option("--lenient", help="Skip damaged entries, and damaged files of folders."),
+        bool, typer.Option("--lenient", help="Skip damaged entries, and damaged files of folders.")
     ] = False
     max_unpacked: Annotated[
         int,

@@ -66,8 +66,7 @@ class RunSettings:
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick",
-            help="Run for at most a minute: as many repeats as fit, and how certain the answer is.",
+            "--quick", help="Run for at most a minute: as many repeats as fit, and how certain the answer is."
         ),
     ] = False
     until_ci: Annotated[

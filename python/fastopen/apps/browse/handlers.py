@@ -9,14 +9,7 @@ from fastopen.analysis.attribution import changed_pieces
 from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
 from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Guarded, Paging, ServerState
 from fastopen.apps.browse.kept import Outline
-from fastopen.apps.browse.loads import (
-    OneLoad,
-    load_json,
-    load_name,
-    loads_grid,
-    read_load,
-    read_progress,
-)
+from fastopen.apps.browse.loads import OneLoad, load_json, load_name, loads_grid, read_load, read_progress
 from fastopen.common import units
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.report.compared_page import (

@@ -133,11 +133,7 @@ class Verified:
 
 
 def verify(
-    store: ResultsStore,
-    engine: Engine,
-    maker: Maker,
-    share: float,
-    chance: random.Random | None = None,
+    store: ResultsStore, engine: Engine, maker: Maker, share: float, chance: random.Random | None = None
 ) -> Verified:
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 

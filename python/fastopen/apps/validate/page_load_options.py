@@ -15,10 +15,7 @@ from fastopen.workflows.page_loads import PageLoads
 SamplesOption = Annotated[
     int,
     typer.Option(
-        "--repeats",
-        "-n",
-        min=1,
-        help="Samples of each load; their median counts. 1 loads without variation.",
+        "--repeats", "-n", min=1, help="Samples of each load; their median counts. 1 loads without variation."
     ),
 ]
 

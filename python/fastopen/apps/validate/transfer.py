@@ -12,12 +12,7 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import range_of_samples
-from fastopen.apps.validate.page_load_options import (
-    PageLoadOptions,
-    SamplesOption,
-    networks_of,
-    one_network,
-)
+from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, networks_of, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers

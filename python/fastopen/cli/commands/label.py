@@ -11,8 +11,7 @@ PANEL: Final = "Runs"
 
 
 def command(
-    run: RunArgument,
-    text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")],
+    run: RunArgument, text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")]
 ) -> None:
     """Label a kept run; fastopen ls shows the label."""
     with RunStore.resume(find_run(run)) as store:

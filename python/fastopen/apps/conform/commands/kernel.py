@@ -34,16 +34,12 @@ def conform_kernel(
         str | None, typer.Argument(help="A kernel's name or its beginning. (default: the one in use)")
     ] = None,
     packetdrill: Annotated[
-        Path | None,
-        typer.Option(
-            "--packetdrill", metavar="FOLDER", help="A checkout of packetdrill, which is built first."
-        ),
+        Path | None, typer.Option(metavar="FOLDER", help="A checkout of packetdrill, which is built first.")
     ] = None,
     engine: Annotated[
         Literal["virtual", "host"],
         typer.Option(
-            "--engine",
-            help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host).",
+            help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host)."
         ),
     ] = "virtual",
     every: Annotated[bool, typer.Option("--all", help="List the scripts that pass as well.")] = False,

@@ -24,8 +24,7 @@ INDENT: Final = " " * 9
 
 def command(
     seconds: Annotated[
-        float,
-        typer.Option("--seconds", min=0, max=3600, help="Time to watch counters; 0 for their totals."),
+        float, typer.Option(min=0, max=3600, help="Time to watch counters; 0 for their totals.")
     ] = 3.0,
     watch: Annotated[bool, typer.Option("--watch", help="Repeat until interrupted.")] = False,
     json: JsonOption = False,

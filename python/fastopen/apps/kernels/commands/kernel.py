@@ -54,18 +54,14 @@ command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove t
 def build(
     source: Annotated[
         Path | None,
-        typer.Option(
-            "--source", metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)"
-        ),
+        typer.Option(metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)"),
     ] = None,
     version: Annotated[
-        str | None,
-        typer.Option("--version", metavar="X.Y", help="Version of apt's kernels. (default: the newest)"),
+        str | None, typer.Option(metavar="X.Y", help="Version of apt's kernels. (default: the newest)")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build an installed kernel again.")] = False,
     if_missing: Annotated[
-        bool,
-        typer.Option("--if-missing", help="Build only if no kernel of this configuration is installed."),
+        bool, typer.Option("--if-missing", help="Build only if no kernel of this configuration is installed.")
     ] = False,
     jobs: Annotated[
         int | None,
@@ -94,8 +90,7 @@ def build(
 @command.command("info")
 def info(
     name: Annotated[
-        str | None,
-        typer.Argument(help="A kernel's name or its beginning. (default: the one in use)"),
+        str | None, typer.Argument(help="A kernel's name or its beginning. (default: the one in use)")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -20,8 +20,7 @@ JsonReportOption = Annotated[
     bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
 ]
 ReportFileOption = Annotated[
-    Path | None,
-    typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
+    Path | None, typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE.")
 ]
 NoReportOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")]
 

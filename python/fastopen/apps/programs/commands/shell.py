@@ -66,12 +66,11 @@ def command(
     ] = None,
     engine: Annotated[
         Literal["host", "virtual"],
-        typer.Option("--engine", help="host: this machine's kernel in real time; virtual: in virtual time."),
+        typer.Option(help="host: this machine's kernel in real time; virtual: in virtual time."),
     ] = "host",
     serve: Annotated[
         list[str] | None,
         typer.Option(
-            "--serve",
             metavar="[NAME=]CMD",
             help="A program at the other end of the link, at a host of this name; repeatable.",
         ),
@@ -89,12 +88,11 @@ def command(
     report: ReportFileOption = None,
     quiet: NoReportOption = False,
     pcap: Annotated[
-        Path | None, typer.Option("--pcap", metavar="FILE", help="Write the packets of both ends, as pcapng.")
+        Path | None, typer.Option(metavar="FILE", help="Write the packets of both ends, as pcapng.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
             metavar="DIR",
             help="Empty folder of virtual time whose files are kept. All other written files are lost.",
         ),
@@ -103,16 +101,12 @@ def command(
     seed: Annotated[
         int,
         typer.Option(
-            "--seed",
-            min=0,
-            max=2**31 - 1,
-            help="Seed of cookies and loss, and of all randomness in virtual time.",
+            min=0, max=2**31 - 1, help="Seed of cookies and loss, and of all randomness in virtual time."
         ),
     ] = 0,
     date: Annotated[
         datetime | None,
         typer.Option(
-            "--date",
             metavar="DATE",
             parser=_date,
             show_default=False,

@@ -10,12 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from fastopen.apps.programs.front.front import (
-    CommandError,
-    SupervisorLostError,
-    end_like,
-    run_supervised,
-)
+from fastopen.apps.programs.front.front import CommandError, SupervisorLostError, end_like, run_supervised
 from fastopen.apps.programs.front.words import IN_WORLD, write_report
 from fastopen.common.atomic import write_atomic
 
