@@ -84,14 +84,10 @@ class LinkDirection(Part):
     another packet arrives together with it."""
 
     @model_validator(mode="after")
-    def _one_kind_of_rate(self) -> Self:
-        if self.trace_ms is not None and self.rate_bit_per_s is not None:
-            raise ValueError("a trace needs rate null")
-        return self
-
-    @model_validator(mode="after")
-    def _trace_is_sorted(self) -> Self:
+    def _trace_is_valid(self) -> Self:
         trace = self.trace_ms
+        if trace is not None and self.rate_bit_per_s is not None:
+            raise ValueError("a trace needs rate null")
         if trace is not None and (sorted(trace) != trace or not 0 < trace[-1] <= TRACE_MAX_MS):
             raise ValueError("a trace does not decrease, and ends after 0 ms and within a day")
         return self
@@ -147,21 +143,13 @@ class Network(Part):
         return QUIC_UDP_BYTES + IP_HEADER_BYTES[self.ip]
 
     @model_validator(mode="after")
-    def _ipv6_has_its_mtu(self) -> Self:
+    def _settings_are_compatible(self) -> Self:
         if self.ip != "4" and self.mtu_bytes < IPV6_MTU_MIN_BYTES:
             message = f"IPv6 needs an MTU of {IPV6_MTU_MIN_BYTES} bytes (RFC 8200 section 5)"
             raise conflict(message, "use a larger --mtu, or --ip=4", "network.ip", "network.mtu")
-        return self
-
-    @model_validator(mode="after")
-    def _a_blocked_ipv6_is_used(self) -> Self:
         if self.path == "block-ipv6" and self.ip == "4":
             message = "a path that blocks IPv6 has no effect on IPv4"
             raise conflict(message, "use --ip=4+6", "network.path", "network.ip")
-        return self
-
-    @model_validator(mode="after")
-    def _a_bulk_flow_has_a_limit(self) -> Self:
         for way in self.cross or ():
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:

@@ -115,7 +115,7 @@ class Origins(Part):
         return not self.keep_alive or self.single_threaded
 
     @model_validator(mode="after")
-    def _multiplexing_needs_keep_alive(self) -> Self:
+    def _settings_are_compatible(self) -> Self:
         versions = ("origins.http", "origins.http2_hosts", "origins.http3_hosts")
         message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
         if self.multiplex and not self.keep_alive:
@@ -123,20 +123,12 @@ class Origins(Part):
         if self.multiplex and self.single_threaded:
             remedy = f"use --single-threaded=off, or {self.without(self.versions[0])}"
             raise conflict(message, remedy, *versions, "origins.single_threaded")
-        return self
-
-    @model_validator(mode="after")
-    def _a_server_has_a_command(self) -> Self:
         if self.server and not self.server[0]:
             raise ValueError("the first word of server is empty")
         for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
             if getattr(self, key) and self.server is None:
                 option = key.removesuffix("_us").replace("_", "-")
                 raise conflict("needs --server", f"add --server, or drop --{option}", f"origins.{key}")
-        return self
-
-    @model_validator(mode="after")
-    def _a_host_speaks_one_version(self) -> Self:
         if both := set(self.http2_hosts) & set(self.http3_hosts):
             message = f"{min(both)} is in both lists"
             raise conflict(message, "remove it from one", "origins.http2_hosts", "origins.http3_hosts")
@@ -207,22 +199,14 @@ class Tls(Part):
         return data if size is None else {**data, "chain_bytes": size}
 
     @model_validator(mode="after")
-    def _certificates_fit_the_version(self) -> Self:
-        if self.version == "1.3":
-            return self
-        if self.certificates not in (None, *CLASSICAL):
-            message, remedy = f"{self.certificates} certificates need TLS 1.3", "use --tls=1.3"
-            raise conflict(message, remedy, "tls.certificates", "tls.version")
-        if self.certificate_compression != "none":
-            message, remedy = "compressed certificates need TLS 1.3", "use --tls=1.3"
-            raise conflict(message, remedy, "tls.certificate_compression", "tls.version")
-        if self.ech != "none":
-            message, remedy = "Encrypted ClientHello needs TLS 1.3", "use --tls=1.3"
-            raise conflict(message, remedy, "tls.ech", "tls.version")
-        return self
-
-    @model_validator(mode="after")
-    def _sessions_need_tickets(self) -> Self:
+    def _settings_are_compatible(self) -> Self:
+        for key, otherwise, need in (
+            ("certificates", (None, *CLASSICAL), f"{self.certificates} certificates need"),
+            ("certificate_compression", ("none",), "compressed certificates need"),
+            ("ech", ("none",), "Encrypted ClientHello needs"),
+        ):
+            if self.version != "1.3" and getattr(self, key) not in otherwise:
+                raise conflict(f"{need} TLS 1.3", "use --tls=1.3", f"tls.{key}", "tls.version")
         if self.session != "none" and self.tickets == 0:
             message, remedy = f"--session={self.session} needs session tickets", "use --tickets=1 or more"
             raise conflict(message, remedy, "tls.session", "tls.tickets")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -113,13 +113,9 @@ class Bench(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
 
     @model_validator(mode="after")
-    def _has_rates_or_clients(self) -> "Bench":
+    def _transactions_are_possible(self) -> Self:
         if not self.rates and not self.clients:
             raise conflict("needs rates or clients", "add --rates 1000 or --clients 10", "serve-bench")
-        return self
-
-    @model_validator(mode="after")
-    def _cold_clients_have_addresses(self) -> "Bench":
         most = max(self.rates, default=0) * self.duration // 1_000_000
         if "cold" in self.arms and most > COLD_MAX:
             message = f"{most:,} cold transactions need as many client addresses, but only {COLD_MAX:,} exist"
