@@ -6,7 +6,7 @@ from markupsafe import Markup
 from tornado.web import Application, HTTPError
 
 from fastopen.analysis.attribution import changed_pieces
-from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
+from fastopen.analysis.comparison import checks_of, compare_runs, parse_limit
 from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Guarded, Paging, ServerState
 from fastopen.apps.browse.kept import Outline
 from fastopen.apps.browse.loads import OneLoad, load_json, load_name, loads_grid, read_load, read_progress
@@ -139,10 +139,9 @@ def _rows_csv(figure: Figure) -> str:
 async def one_run(at: Guarded, name: str) -> None:
     """Show the page of one run: its settings, and the numbers of loads for each page, network and setting,
     with and without TFO. The browser requests the other sections later."""
-    folder = at.kept.find(name)
-    outline = await at.kept.outline(folder)
-    counts = await at.kept.counts(folder)
-    progress = await at.kept.read(folder, read_progress)
+    outline = await at.kept.outline(name)
+    counts = await at.kept.counts(name)
+    progress = await at.kept.read(name, read_progress)
     search = at.get_query_argument("q", "")
     words = search.casefold().split()
     cells = [
@@ -165,61 +164,57 @@ async def one_run(at: Guarded, name: str) -> None:
 
 
 async def run_progress(at: Guarded, name: str) -> None:
-    folder = at.kept.find(name)
-    outline = await at.kept.outline(folder)
-    progress = await at.kept.read(folder, read_progress)
+    outline = await at.kept.outline(name)
+    progress = await at.kept.read(name, read_progress)
     latest = [(row, load_name(outline, row)) for row in progress.latest]
     html = at.rendered("progress.html.jinja", name=name, progress=progress, latest=latest)
     at.show_part("Progress", html, at.run_link(name))
 
 
 async def section(at: Guarded, name: str, part: Part) -> None:
-    folder = at.kept.find(name)
     if part == "verdict":
-        html = await at.kept.threads.run(verdict_html, await at.kept.results(folder))
+        html = await at.kept.threads.run(verdict_html, await at.kept.results(name))
     else:
-        html = await at.kept.threads.run(part_html, part, await at.kept.analysis(folder))
+        html = await at.kept.threads.run(part_html, part, await at.kept.analysis(name))
     nothing = Markup("<p>This section is empty for this run.</p>")
     at.show_part(TITLES[part], html or nothing, at.run_link(name))
 
 
 async def report_file(at: Guarded, name: str) -> None:
     """Send the report of a run as one HTML file, equal to the output of `fastopen report`."""
-    analysis = await at.kept.analysis(at.kept.find(name))
-    text = await at.kept.drawing.run(report_html, analysis)
+    text = await at.kept.drawing.run(report_html, await at.kept.analysis(name))
     at.download(f"{slug_of(name)}.html", "text/html; charset=utf-8", text)
 
 
 async def cells_file(at: Guarded, name: str) -> None:
-    analysis = await at.kept.analysis(at.kept.find(name))
+    analysis = await at.kept.analysis(name)
     text = await at.kept.threads.run(lambda: csv_text(cells_grid(analysis)))
     at.download(f"{slug_of(name)}-cells.csv", CSV, text)
 
 
 async def figures(at: Guarded, name: str) -> None:
     """List a run's figures. Each figure is drawn when the browser requests it."""
-    found = await at.kept.figures(at.kept.find(name))
+    found = await at.kept.figures(name)
     html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
     at.show_part("Figures", html, at.run_link(name))
 
 
 async def one_figure(at: Guarded, name: str, figure: str, ending: str | None) -> None:
-    found = (await at.kept.figures(at.kept.find(name))).get(figure)
+    found = (await at.kept.figures(name)).get(figure)
     if found is None:
         raise HTTPError(404)
     await _show_figure(at, found, ending, slug_of(f"{name}-{figure}"), at.run_link(name))
 
 
 async def loads(at: Guarded, name: str) -> None:
-    folder = at.kept.find(name)
-    outline = await at.kept.outline(folder)
+    outline = await at.kept.outline(name)
     listing = _listing(at, outline)
 
     def read(run: RunReader) -> tuple[Paging, list[LoadRow]]:
         paging = Paging.within(at.number("page", 1), run.listed_count(listing))
         return paging, run.listed(listing, paging.start, ROWS)
 
-    paging, rows = await at.kept.read(folder, read)
+    paging, rows = await at.kept.read(name, read)
     arguments = {key: at.get_query_argument(key, "") for key in ("cell", "valid", "q", "order")}
     at.show(
         "loads.html.jinja",
@@ -247,17 +242,15 @@ def _listing(at: Guarded, outline: Outline) -> Listing:
 
 
 async def loads_file(at: Guarded, name: str) -> None:
-    folder = at.kept.find(name)
-    outline = await at.kept.outline(folder)
+    outline = await at.kept.outline(name)
     listing = _listing(at, outline)
-    text = await at.kept.read(folder, lambda run: csv_text(loads_grid(outline, run.listed(listing))))
+    text = await at.kept.read(name, lambda run: csv_text(loads_grid(outline, run.listed(listing))))
     at.download(f"{slug_of(name)}-loads.csv", CSV, text)
 
 
 async def _load(at: Guarded, name: str, number: int) -> OneLoad:
-    folder = at.kept.find(name)
-    outline = await at.kept.outline(folder)
-    return await at.kept.read(folder, lambda run: read_load(run, outline, number))
+    outline = await at.kept.outline(name)
+    return await at.kept.read(name, lambda run: read_load(run, outline, number))
 
 
 async def one_load(at: Guarded, name: str, number: str) -> None:
@@ -290,7 +283,7 @@ async def load_table(at: Guarded, name: str, number: str, table: str) -> None:
 
 
 async def record_file(at: Guarded, name: str, number: str) -> None:
-    text = await at.kept.read(at.kept.find(name), lambda run: load_json(run, int(number)))
+    text = await at.kept.read(name, lambda run: load_json(run, int(number)))
     at.download(f"{slug_of(f'{name}-{number}')}.json", "application/json", text)
 
 
@@ -348,13 +341,11 @@ async def runs_compared(at: Guarded) -> None:
         at.show("compare.html.jinja", title="Two runs compared", names=names, limit=limits)
         return
     asked = [parse_limit(text) for text in filter(None, limits.split(","))]
-    first, second = (at.kept.find(name) for name in names)
-    before, after = await at.kept.side(first), await at.kept.side(second)
+    before, after = [await at.kept.side(name) for name in names]
 
     def compared() -> Markup:
         one = compare_runs(before, after)
-        checks: list[LimitCheck] = list(checks_of(asked, one.cells))
-        return comparison_section(one, checks)
+        return comparison_section(one, list(checks_of(asked, one.cells)))
 
     html = await at.kept.threads.run(compared)
     at.show_part("Two runs compared", html, ("the runs", at.link()))

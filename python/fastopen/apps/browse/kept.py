@@ -61,10 +61,9 @@ class Outline:
     factors: VaryingFactors
 
     @classmethod
-    def read(cls, folder: Path) -> "Outline":
-        """Read the plan of the run in `folder`. Raises InputError if the run's file cannot be read."""
-        with RunReader.open(folder) as run:
-            experiment, cells = run.experiment(), run.cells()
+    def read(cls, run: RunReader) -> "Outline":
+        """Read the plan of a run. Raises InputError if the run's file cannot be read."""
+        experiment, cells = run.experiment(), run.cells()
         engines = tuple(dict.fromkeys(cell.engine for cell in cells))
         return cls(experiment, cells, varying_factors(experiment, engines))
 
@@ -101,10 +100,20 @@ class _Memory:
                 self._tasks.pop(key, None)
 
 
+def _opened(read: Callable[[RunStore], Result]) -> Callable[[Path], Result]:
+    """Return a function that opens the run in a folder, and calls `read` with it."""
+
+    def read_folder(folder: Path) -> Result:
+        with RunStore.open(folder) as run:
+            return read(run)
+
+    return read_folder
+
+
 class Kept:
     """The runs of a folder, with a cache. The data of a run is read when it is first needed, and again after
-    the run's file has changed. Coroutines with the argument `folder` raise InputError if the run cannot be
-    read."""
+    the run's file has changed. Coroutines with the argument `name` raise InputError if the folder has no run
+    of this name, or if the run cannot be read."""
 
     def __init__(self, folder: Path) -> None:
         """Show the runs in `folder`, which is a folder with runs in it or the folder of a single run."""
@@ -123,15 +132,9 @@ class Kept:
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
-    async def read(self, folder: Path, read: Callable[[RunReader], Result]) -> Result:
-        """Open the run in `folder`, call `read` with it on a worker thread, and return the result of `read`,
-        which is not cached."""
-
-        def opened() -> Result:
-            with RunReader.open(folder) as run:
-                return read(run)
-
-        return await self.threads.run(opened)
+    async def read(self, name: str, read: Callable[[RunReader], Result]) -> Result:
+        """Open a run, call `read` with it on a worker thread, and return the result, which is not cached."""
+        return await self.threads.run(_opened(read), self.find(name))
 
     async def summaries(self) -> list[RunSummary]:
         """Return a summary of each run, newest first; runs that cannot be read come last."""
@@ -144,48 +147,34 @@ class Kept:
         # The status can change without the file: the process that writes it may have ended.
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
-    async def outline(self, folder: Path) -> Outline:
-        return await self._small.get("outline", folder, Outline.read)
+    async def outline(self, name: str) -> Outline:
+        return await self._small.get("outline", self.find(name), _opened(Outline.read))
 
-    async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
+    async def counts(self, name: str) -> dict[int, tuple[int, int]]:
         """Return the numbers of finished and of valid loads, by the index of their cell. A cell is a page
         over one network with one setting, with or without TFO."""
+        return await self._small.get("counts", self.find(name), _opened(RunReader.counts))
 
-        def read(_: Path) -> dict[int, tuple[int, int]]:
-            with RunReader.open(folder) as run:
-                return run.counts()
+    async def results(self, name: str) -> Results:
+        """Return the results of a run: medians, improvements and intervals."""
+        return await self._large.get("results", self.find(name), _opened(collect))
 
-        return await self._small.get("counts", folder, read)
+    async def analysis(self, name: str) -> RunAnalysis:
+        """Return the results of a run with the breakdown of its page load times."""
+        results = await self.results(name)
+        read = _opened(lambda store: analyse_run(store, results))
+        return await self._large.get("analysis", self.find(name), read)
 
-    async def results(self, folder: Path) -> Results:
-        """Return the results of the run in `folder`: medians, improvements and intervals."""
-
-        def read(_: Path) -> Results:
-            with RunStore.open(folder) as store:
-                return collect(store)
-
-        return await self._large.get("results", folder, read)
-
-    async def analysis(self, folder: Path) -> RunAnalysis:
-        """Return the results of the run in `folder` with the breakdown of its page load times."""
-        results = await self.results(folder)
-
-        def read(_: Path) -> RunAnalysis:
-            with RunStore.open(folder) as store:
-                return analyse_run(store, results)
-
-        return await self._large.get("analysis", folder, read)
-
-    async def figures(self, folder: Path) -> dict[str, Figure]:
-        analysis = await self.analysis(folder)
+    async def figures(self, name: str) -> dict[str, Figure]:
+        analysis = await self.analysis(name)
 
         def drawn(_: Path) -> dict[str, Figure]:
             return {figure.name: figure for figure in overview_figures(analysis)}
 
-        return await self._large.get("figures", folder, drawn)
+        return await self._large.get("figures", self.find(name), drawn)
 
-    async def side(self, folder: Path) -> Side:
-        return await self._large.get("side", folder, read_side)
+    async def side(self, name: str) -> Side:
+        return await self._large.get("side", self.find(name), read_side)
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:

@@ -19,7 +19,6 @@ LATEST: Final = 5
 # The time left is estimated from the pace of this many latest loads.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
-MISSING: Final = "-"
 
 
 @dataclass(frozen=True)
@@ -104,16 +103,14 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
     """Read the load `number` of a run, to show it. `outline` is the plan of this run. Raises InputError if
     the run has no load with this number, or cannot be read."""
     row = _required(run, number)
-    text = run.load_json(row.job, row.load, row.attempt)
     record = run.load_record(row.job, row.load, row.attempt)
     flattener = Flattener(run)
-    near = run.listed(Listing(job=row.job))
-    neighbours = [row and row.number for row in (_row(run, number - 1), _row(run, number + 1))]
+    before, after = _row(run, number - 1), _row(run, number + 1)
     cell, experiment = outline.cells[row.cell], outline.experiment
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
     page = flattener.page(row)
-    document = json.loads(text)
+    document = json.loads(run.load_json(row.job, row.load, row.attempt))
     tables = {name: list(flattener.rows(name, row, document)) for name in TITLES}
     return OneLoad(
         row=row,
@@ -129,10 +126,10 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
         },
         others=tuple(
             (f"{outline.cells[other.cell].arm.short_label}{_attempt(other)}", other.number)
-            for other in near
+            for other in run.listed(Listing(job=row.job))
             if other.number != row.number
         ),
-        neighbours=(neighbours[0], neighbours[1]),
+        neighbours=(before and before.number, after and after.number),
     )
 
 
@@ -184,15 +181,11 @@ def _facts(table: str, row: tuple[Any, ...]) -> Grid:
 
 
 def _entry(value: Any) -> Entry:
-    return Entry(_text(value), value=value)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return MISSING
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+        text = "yes" if value else "no"
+    else:
+        text = "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    return Entry(text, value=value)
 
 
 def loads_grid(outline: Outline, rows: Iterable[LoadRow]) -> Grid:

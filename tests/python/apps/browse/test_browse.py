@@ -178,7 +178,7 @@ def test_a_run_shows_verdict_results_and_sections_of_the_report(visitor: Visitor
 
 def test_the_verdict_waits_for_no_record_of_a_load(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kept, "analyse_run")
-    results = asyncio.run(Kept(runs).results(runs / "first"))
+    results = asyncio.run(Kept(runs).results("first"))
     monkeypatch.undo()
     with RunStore.open(runs / "first") as store:
         assert verdict_html(results) == part_html("verdict", analyse_run(store))
