@@ -77,34 +77,32 @@ def _maker(store: ResultsStore, file: KeptFile) -> str | None:
         return None
 
 
-@dataclass(frozen=True)
-class Pruning:
-    """The conditions for a stored result to stay: its age, the total size of the store in `bytes` (the newest
-    results stay), and the program and kernel that made it (`keep_maker`). None stands for no condition."""
-
-    older_than_s: float | None = None
-    bytes: int | None = None
-    keep_maker: str | None = None
-    """The digest of the program and kernel (`Maker.digest`)."""
-
-
-def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged files, old temporary files, and the results that `asked` excludes. Return their number
-    and bytes. `now` is in s since the epoch. Raises InputError if the store cannot be read or changed."""
+def prune(
+    store: ResultsStore,
+    now_s: float,
+    *,
+    older_than_s: float | None = None,
+    most_bytes: int | None = None,
+    keep_maker: str | None = None,
+) -> tuple[int, int]:
+    """Remove damaged files, old temporary files, results older than `older_than_s`, results of programs and
+    kernels other than `keep_maker` (`Maker.digest`), and the oldest results while there are more than
+    `most_bytes`. Return the number and the bytes of the removed files. `now_s` is the time since the epoch.
+    Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
         if file.unfinished:
-            if now - file.written_s > STALE_S:
+            if now_s - file.written_s > STALE_S:
                 going.append(file)
             continue
         maker = _maker(store, file)
-        old = asked.older_than_s is not None and now - file.written_s > asked.older_than_s
-        other = asked.keep_maker is not None and maker != asked.keep_maker
+        old = older_than_s is not None and now_s - file.written_s > older_than_s
+        other = keep_maker is not None and maker != keep_maker
         (going if maker is None or old or other else staying).append(file)
     left = sum(file.bytes for file in staying)
     for file in sorted(staying, key=attrgetter("written_s", "name")):
-        if asked.bytes is None or left <= asked.bytes:
+        if most_bytes is None or left <= most_bytes:
             break
         going.append(file)
         left -= file.bytes
@@ -183,9 +181,9 @@ def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, No
 def _repeat(
     store: ResultsStore, engine: Engine, maker: Maker, kept: dict[str, tuple[Result, Job]], found: Verified
 ) -> None:
-    made: dict[str, list[Event]] = {key: [] for key in kept}
     if not kept:
         return
+    made: dict[str, list[Event]] = {key: [] for key in kept}
     for event in engine.run([job for _, job in kept.values()], {}):
         if isinstance(event, WorldBuilt | LoadDone):
             made[event.record.job].append(event)

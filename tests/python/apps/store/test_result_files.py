@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from apps.store.test_results_store import DAY_S, MAKER, MadeUpEngine, executed, plan_of
-from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
+from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
 from fastopen.engines import LoadDone, ResultsStore, StoredEngine
@@ -109,9 +109,9 @@ def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
     first, *_ = store.files.kept()
     store.files.replace(first.name, b"torn")
     assert facts(store).damaged == 1
-    assert prune(store, Pruning(), 4e9) == (1, 4)
+    assert prune(store, 4e9) == (1, 4)
     left = len(jobs()) - 2
-    assert prune(store, Pruning(older_than_s=DAY_S), 4e9)[0] == left
+    assert prune(store, 4e9, older_than_s=DAY_S)[0] == left
 
 
 def test_what_is_no_store_is_left_alone(place: str) -> None:

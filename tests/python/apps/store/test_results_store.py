@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
-from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
+from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job, LoadRecord, WorldRecord
 from fastopen.engines import JobEnded, JobStarted, LoadDone, Maker, ResultsStore, StoredEngine, WorldBuilt
@@ -330,7 +330,7 @@ def test_no_link_in_a_store_is_followed(tmp_path: Path) -> None:
     assert engine.done == [plan.jobs[0].job.id]
     assert first.read_bytes() == whole
     assert not first.is_symlink()
-    assert prune(open_store(store), Pruning(), 0) == (1, 4)
+    assert prune(open_store(store), 0) == (1, 4)
     first.unlink()
     first.parent.rmdir()
     first.parent.symlink_to(elsewhere)
@@ -472,15 +472,15 @@ def test_pruning_takes_the_old_the_damaged_and_those_of_others(tmp_path: Path) -
     left.write_bytes(b"half")
     os.utime(left, (1e9 - 2 * DAY_S, 1e9 - 2 * DAY_S))
     store = open_store(tmp_path)
-    assert prune(store, Pruning(), 1e9) == (1, 4)
-    assert prune(store, Pruning(older_than_s=5.5 * DAY_S), 1e9)[0] == 2
+    assert prune(store, 1e9) == (1, 4)
+    assert prune(store, 1e9, older_than_s=5.5 * DAY_S)[0] == 2
     assert results(tmp_path) == sorted(files[:6])
     most = sum(path.stat().st_size for path in files[:3])
-    assert prune(store, Pruning(bytes=most), 1e9)[0] == 3
+    assert prune(store, 1e9, most_bytes=most)[0] == 3
     assert results(tmp_path) == sorted(files[:3])
     files[0].write_bytes(b"torn")
-    assert prune(store, Pruning(keep_maker=MAKER.digest), 1e9)[0] == 1
-    assert prune(store, Pruning(keep_maker="another"), 1e9)[0] == 2
+    assert prune(store, 1e9, keep_maker=MAKER.digest)[0] == 1
+    assert prune(store, 1e9, keep_maker="another")[0] == 2
 
 
 def test_clocks_that_differ_between_machines_cost_no_result(tmp_path: Path) -> None:
@@ -491,7 +491,7 @@ def test_clocks_that_differ_between_machines_cost_no_result(tmp_path: Path) -> N
     again = MadeUpEngine()
     list(stored(tmp_path, again).run([one.job for one in plan.jobs], {}))
     assert again.done == []
-    assert prune(open_store(tmp_path), Pruning(older_than_s=30 * DAY_S), 1e9)[0] == 1, "that of 1970"
+    assert prune(open_store(tmp_path), 1e9, older_than_s=30 * DAY_S)[0] == 1, "that of 1970"
     assert results(tmp_path) == files[1:]
 
 
@@ -500,7 +500,7 @@ def test_pruning_removes_nothing_behind_a_link_out_of_the_store(tmp_path: Path) 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
     (tmp_path / "store" / "zz").symlink_to(tmp_path / "mine")
-    assert prune(open_store(tmp_path / "store"), Pruning(), 1e9) == (0, 0)
+    assert prune(open_store(tmp_path / "store"), 1e9) == (0, 0)
     assert (tmp_path / "mine" / "file").read_text() == "mine"
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
+from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
 from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption, OneKernelOption
 from fastopen.common import units
@@ -74,8 +74,8 @@ def prune_store(
     except units.UnitError as error:
         raise InputError(str(error), "--size") from None
     own = maker_of(find_program(), kernels.find(kernel)).digest if others else None
-    asked = Pruning(None if days is None else days * DAY_S, most, own)
-    removed, freed = prune(store, asked, time())
+    oldest_s = None if days is None else days * DAY_S
+    removed, freed = prune(store, time(), older_than_s=oldest_s, most_bytes=most, keep_maker=own)
     print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
 
 
