@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from fastopen.apps.conform.scripts import Script, known_reason, stage
 from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.common.grouping import grouped
 from fastopen.common.process import StepFailedError, check_programs, errors_in, run, running
 from fastopen.common.resources import cache_folder
 from fastopen.engines import find_program
@@ -134,9 +135,7 @@ class Conformance:
     def groups(self) -> dict[str, list[ScriptResult]]:
         """Return the results grouped by the folder of their scripts. The key `all` comes last and has all
         results."""
-        groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
-        for result in self.results:
-            groups[result.script.rpartition("/")[0]].append(result)
+        groups = grouped((result.script.rpartition("/")[0], result) for result in self.results)
         return {**groups, "all": [*self.results]}
 
     def line(self) -> str:

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -87,22 +86,17 @@ def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
     _copy(folder / SUITE, suite)
     # gtests/net/tcp/common is a link to gtests/net/common, and is missing in some copies of the folder.
-    _copy(folder / COMMON, suite.parents[1] / "common")
-    _copy(folder / COMMON, suite.parent / "common")
-    own = (resources.files("fastopen.apps.conform") / "set_sysctls.sh").read_bytes()
     for place in (suite.parents[1] / "common", suite.parent / "common"):
-        place.mkdir(exist_ok=True)
+        _copy(folder / COMMON, place)
         if not (place / SET_SYSCTLS).exists():
-            (place / SET_SYSCTLS).write_bytes(own)
-            (place / SET_SYSCTLS).chmod(0o755)
+            _add_set_sysctls(place)
     scripts = list(_scripts(suite, "**/*.pkt", "packetdrill", to))
     if not scripts:
         raise InputError(f"has no Fast Open scripts: {SUITE} is empty", str(folder))
     if kernel is not None and (kernel.parent / SCRIPTS).is_dir():
         _copy(kernel.parent / SCRIPTS, to / "linux")
         # The kernel's own set_sysctls.py is in Python, which may be missing in the virtual engine.
-        (to / "linux" / SET_SYSCTLS).write_bytes(own)
-        (to / "linux" / SET_SYSCTLS).chmod(0o755)
+        _add_set_sysctls(to / "linux")
         scripts += _scripts(to / "linux", KERNEL_SCRIPTS, "linux", to)
     return scripts
 
@@ -120,15 +114,18 @@ def _copy(folder: Path, to: Path) -> None:
         path.chmod(0o755)
 
 
+def _add_set_sysctls(folder: Path) -> None:
+    (folder / SET_SYSCTLS).write_bytes(Path(__file__).with_name("set_sysctls.sh").read_bytes())
+    (folder / SET_SYSCTLS).chmod(0o755)
+
+
 @dataclass(frozen=True)
 class Known:
-    """A known failure of the packetdrill script `script` since the Linux version `since`. It is recognized by
-    the text `says` in packetdrill's message, and `words` explains it to users."""
+    """A known failure of the packetdrill script `script` (its name without group) since Linux `since`. It is
+    recognized by the text `says` in packetdrill's message, and `words` explains it to users."""
 
     script: str
-    """The name of the script, without its group."""
     says: str
-    """Text in packetdrill's message for this failure. Other failures of the script are not excused."""
     since: str
     words: str
 

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -179,18 +180,15 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)
-
-    def count() -> None:
-        compiled(next(number))
-
+    make_linux = partial(_make, environment, tree, log, lambda: compiled(next(number)))
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
         # Some files of some versions may not compile with these shortcuts. The second make compiles such
         # files without them, and also those files whose flags had LIGHTLY.
-        done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
+        done = make_linux([*command, LIGHTLY, "--keep-going", "linux"])
         empty_precompiled(tree)
-    if not done and not _make([*command, "linux"], environment, tree, log, count):
+    if not done and not make_linux([*command, "linux"]):
         raise StepFailedError("make")
     run(["strip", "linux"], log, tree)
     return tree / "linux"
@@ -206,7 +204,7 @@ def lighten(tree: Path) -> None:
 
 
 def _make(
-    command: Command, environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None]
+    environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None], command: Command
 ) -> bool:
     with running(command, log, tree, environment) as process:
         assert process.stdout is not None

@@ -56,10 +56,8 @@ def target_of(text: str) -> Target:
     if found is None or not 0 < port < 65_536:
         remedy = "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST"
         raise InputError("invalid server", text, remedy)
-    scheme: Literal["http", "https"] = "https" if port in TLS_PORTS else "http"
-    if found["scheme"]:
-        scheme = "https" if found["scheme"] == "https" else "http"
-    return Target((found["v6"] or found["name"]).lower(), port, scheme)
+    encrypted = found["scheme"] == "https" if found["scheme"] else port in TLS_PORTS
+    return Target((found["v6"] or found["name"]).lower(), port, "https" if encrypted else "http")
 
 
 def greeting(target: Target) -> bytes:
@@ -195,15 +193,13 @@ def _trial(
     client: socket.socket, opening: Opening, error: str | None, answered: float | None, *, timed_out: bool
 ) -> Trial:
     raw = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
-    options, fail = raw[5], raw[7] >> 1 & 3
-    rtt_us = struct.unpack_from("=I", raw, 68)[0]
-    retransmits = struct.unpack_from("=I", raw, 100)[0]
+    (rtt_us,), (retransmits,) = struct.unpack_from("=I", raw, 68), struct.unpack_from("=I", raw, 100)
     return Trial(
         opening=opening,
         error=error,
         timed_out=timed_out,
-        syn_data_acked=bool(options & OPTION_SYN_DATA),
-        client_fail=list(ClientFail)[fail],
+        syn_data_acked=bool(raw[5] & OPTION_SYN_DATA),
+        client_fail=list(ClientFail)[raw[7] >> 1 & 3],
         retransmits=retransmits,
         # Without a packet from the server, the socket has measured no RTT.
         rtt_ms=rtt_us / 1000 if rtt_us > 0 else None,
@@ -310,8 +306,8 @@ def probe(
 
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
     """Return True if the server accepted data in a SYN, or if two of the connections sent data in a SYN."""
-    accepted = any(trial.syn_data_acked for trial in fastopens)
-    return accepted or sum(trial.carried for trial in fastopens) > 1
+    carried = sum(trial.carried for trial in fastopens)
+    return carried > 1 or any(trial.syn_data_acked for trial in fastopens)
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
@@ -325,7 +321,6 @@ def all_lost(asked: list[Trial], plain: Trial) -> bool:
     # If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then
     # the client's RTT includes the second until the server's retransmission (RFC 6298).
     usual_ms = plain.rtt_ms or 0
-    waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
     return len(asked) > 1 and all(
-        late or trial.retransmits > 0 for late, trial in zip(waited, asked, strict=True)
+        trial.retransmits > 0 or (trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked
     )
