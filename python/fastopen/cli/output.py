@@ -100,6 +100,12 @@ def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
     return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}"
 
 
+def exit_if(condition: object, code: int = EXIT_FAULTS) -> None:
+    """Exit with `code` if the condition is true."""
+    if condition:
+        raise typer.Exit(code)
+
+
 @contextmanager
 def nothing_to_compare_when_interrupted() -> Iterator[None]:
     """On Ctrl-C in the `with` block, print a message and exit, for commands without partial results."""

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import FULL_MIN, Results
 from fastopen.cli.commands.report import announce_report
@@ -19,6 +17,7 @@ from fastopen.cli.output import (
     EXIT_INTERRUPTED,
     console,
     errors_console,
+    exit_if,
     print_json,
     print_line,
     print_message,
@@ -78,12 +77,10 @@ def run_and_print(
         with run_experiment(experiment, imported, of_kernel, observer) as run:
             sides[name] = side_of(run.store, name)
             codes.append(_finish(run, of_kernel, printing))
-        if codes[-1] == EXIT_INTERRUPTED:
-            raise typer.Exit(EXIT_INTERRUPTED)
+        exit_if(codes[-1] == EXIT_INTERRUPTED, EXIT_INTERRUPTED)
     if options.shard is None:
         print_kernels(sides, as_json=printing.json)
-    if any(codes):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(any(codes))
 
 
 @contextmanager
@@ -170,8 +167,7 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
         folder = run.store.folder
         if code != EXIT_INTERRUPTED and not no_hint and folder is not None:
             print_message(f"where the time went: fastopen report {shlex.quote(run_name(folder))}")
-    if code:
-        raise typer.Exit(code)
+    exit_if(code, code)
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:

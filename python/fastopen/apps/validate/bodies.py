@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
-from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
+from fastopen.cli.output import console, exit_if, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -109,8 +109,7 @@ def bodies(
         )
     else:
         _print(found)
-    if any(one.invalid for one in found):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(any(one.invalid for one in found))
 
 
 def _validated(imported: ImportedPage, document: dict[str, Any]) -> BodiesValidation:

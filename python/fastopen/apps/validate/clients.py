@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
-from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
+from fastopen.cli.output import console, exit_if, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -106,8 +106,7 @@ def clients(
         )
     else:
         _print(found)
-    if not all(one.same_requests and not one.invalid for one in found):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(not all(one.same_requests and not one.invalid for one in found))
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:

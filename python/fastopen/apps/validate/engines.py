@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import CellResult
-from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
+from fastopen.cli.output import console, exit_if, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
@@ -288,8 +288,7 @@ def engines(
         )
     else:
         _print(found, booted.name)
-    if not agree:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(not agree)
 
 
 def _setups(http: str, session: str | None, profile: str) -> list[Setup]:

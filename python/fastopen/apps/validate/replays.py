@@ -13,10 +13,10 @@ from typer.core import TyperGroup
 
 from fastopen.cli.options import engines_asked
 from fastopen.cli.output import (
-    EXIT_FAULTS,
     EXIT_INPUT,
     console,
     errors_console,
+    exit_if,
     nothing_to_compare_when_interrupted,
     print_json,
     print_line,
@@ -207,8 +207,7 @@ def recordings(
     if not found.validated and not found.failed:
         print_message("no page to compare", "bold red")
         raise typer.Exit(EXIT_INPUT)
-    if unreadable or found.failed:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(unreadable or found.failed)
 
 
 def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:

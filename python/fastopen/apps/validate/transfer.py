@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fastopen.analysis.statistics import range_of_samples
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, networks_of, one_network
-from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
+from fastopen.cli.output import console, exit_if, print_json, print_message, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -250,8 +250,7 @@ def transfer(
         )
     else:
         _print(found)
-    if failed or any(one.difference_ms is None for one in found):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(failed or any(one.difference_ms is None for one in found))
 
 
 def _print(found: list[Prediction]) -> None:

@@ -16,7 +16,7 @@ from fastopen.analysis.comparison import (
     parse_limit,
     read_side,
 )
-from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message
+from fastopen.cli.output import console, exit_if, print_json, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.user_files import write_file
@@ -79,8 +79,7 @@ def command(
         from fastopen.report.junit import junit as junit_xml
 
         write_file(junit, junit_xml(compared, checks))
-    if any(check.failed for of_one in checks for check in of_one):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(any(check.failed for of_one in checks for check in of_one))
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.analysis.statistics import collect
-from fastopen.cli.output import EXIT_FAULTS, print_message
+from fastopen.cli.output import exit_if, print_message
 from fastopen.cli.running import Printing, print_run, run_name
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
@@ -47,8 +47,7 @@ def command(
     remedy = f"; the rest: fastopen resume {run_name(merged.folder)}" if merged.missing else ""
     if not quiet or remedy:
         print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")
-    if merged.missing or any(cell.without_valid for cell in results.cells):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(merged.missing or any(cell.without_valid for cell in results.cells))
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line, print_message
+from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line, print_message
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
@@ -95,8 +95,7 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
         print_line(f"equal: {len(found)} page load times of {experiment.name}")
     else:
         print_line(f"different: {difference}")
-    if difference is not None:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(difference is not None)
 
 
 def list_experiments(*, as_json: bool) -> None:

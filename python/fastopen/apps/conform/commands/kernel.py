@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
+from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -64,8 +64,7 @@ def conform_kernel(
         print_json({"kernel": kernel and kernel.name, **done.as_json()})
     else:
         _print(done, every=every)
-    if not done.holds:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(not done.holds)
 
 
 def _print(done: Conformance, *, every: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
+from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
 from fastopen.common.csv_cells import escape_formula
@@ -70,8 +70,7 @@ def index(
     if not quiet:
         of_them = f", {damaged:,} of them damaged" if damaged else ""
         print_message(f"{plural(pages, 'page')} in {plural(read, 'file')}{of_them}")
-    if damaged:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(damaged)
 
 
 @contextmanager

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from fastopen.apps.diagnose.why.diagnosis import CLIENT, SERVER
 from fastopen.apps.diagnose.why.machine import read_counters, sysctl
-from fastopen.cli.output import EXIT_MACHINE, console, print_json
+from fastopen.cli.output import EXIT_MACHINE, console, exit_if, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import MachineError
 from fastopen.common.phrases import plural
@@ -62,8 +61,7 @@ def command(json: JsonOption = False) -> None:
         print_json({"ok": able, "checks": [asdict(check) for check in checks]})
     else:
         _print(checks, console())
-    if not able:
-        raise typer.Exit(EXIT_MACHINE)
+    exit_if(not able, EXIT_MACHINE)
 
 
 def _checks() -> Iterator[Check]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, Target, probe, target_of
 from fastopen.apps.diagnose.probe.words import Conclusion, conclude
 from fastopen.apps.diagnose.why.machine import sysctl
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
+from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError, MachineError
 
@@ -65,10 +65,8 @@ def command(
             for probed, conclusion in found
         ]
         print_json({"format": "fastopen-probe/1", "hosts": rows})
-    if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if not all(probed.reachable for probed, _ in found):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(interrupted, EXIT_INTERRUPTED)
+    exit_if(not all(probed.reachable for probed, _ in found))
 
 
 def _check_setting() -> int:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
 from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
+from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural
 
@@ -40,8 +40,7 @@ def command(
             faulty = _look(seconds or 1.0, as_json=json)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    if faulty:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(faulty)
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:

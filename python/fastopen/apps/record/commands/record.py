@@ -11,7 +11,7 @@ import typer
 from fastopen.apps.record.browser import LoadError, Recorder
 from fastopen.apps.record.har import Loaded, har_of
 from fastopen.apps.record.wacz import wacz_of, wire_exchanges
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.shared_options import QuietOption
 from fastopen.common.errors import InputError
 from fastopen.common.user_files import read_bytes, write_file
@@ -73,13 +73,10 @@ def command(
                 loaded.append(found)
                 if not quiet:
                     print_message(f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests")
-        if not loaded:
-            raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
+        exit_if(not loaded, EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
         write_file(output, _document(loaded, version, netlog))
-    if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if len(loaded) < len(pages):
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(interrupted, EXIT_INTERRUPTED)
+    exit_if(len(loaded) < len(pages))
 
 
 def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:

@@ -17,7 +17,7 @@ from fastopen.apps.serve_bench.results import (
     segments,
     threads_us,
 )
-from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
+from fastopen.cli.output import errors_console, exit_if, print_json, print_line
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, OneKernelOption, QuietOption
@@ -126,8 +126,7 @@ def command(
         print_json({"server": server, **done.as_json()})
     else:
         _print(done, server)
-    if not done.holds:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(not done.holds)
 
 
 def _print(done: BenchResult, server: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.apps.store.results import facts, open_store, prune, verify
-from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
+from fastopen.cli.output import exit_if, print_json, print_line
 from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption, OneKernelOption
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
@@ -105,8 +105,7 @@ def verify_store(
             print_line(f"{number:,} {words}")
     for _, kept, again in found.disputed:
         print_line(f"differed when repeated: {kept} and {again}; neither is used any more", "red")
-    if found.disputed:
-        raise typer.Exit(EXIT_FAULTS)
+    exit_if(found.disputed)
 
 
 def _named(folder: str | None) -> str:
