@@ -32,18 +32,16 @@ class Entry:
 @dataclass(frozen=True)
 class Column:
     """A column of a table with names of rows (`key`), values of a setting (`factor`), numbers (`figure`) or
-    words. `answer` marks a main result, and `proof` evidence to omit from narrow tables. `wraps` permits
-    texts of several lines. `short` is a header for narrow tables."""
+    words. Only terminals keep line breaks of the `header`. `answer` marks a main result, which reports show
+    right after the settings, and `proof` evidence to omit from narrow tables. `wraps` permits texts of
+    several lines. `short` is a header for narrow tables."""
 
     header: str
-    """The header. Its line breaks are only kept in terminals."""
     kind: Kind = "figure"
     short: str = ""
     answer: bool = False
-    """True for a main result, which reports show right after the names of rows and the settings."""
     wraps: bool = False
     proof: bool = False
-    """True for evidence or explanations, which are left out if space is short."""
 
     @property
     def heading(self) -> str:
@@ -87,8 +85,7 @@ class Grid:
             for number in heads
             if self.columns[number].kind == "factor" and len({row[number].text for row in self.rows}) == 1
         ]
-        if common == heads:
-            common = common[:-1]
+        common = common[:-1] if common == heads else common
         if not common:
             return self
         kept = [number for number in range(len(self.columns)) if number not in common]

@@ -14,11 +14,9 @@ A_CHARACTER: Final = 48
 # A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
 # The bytes of an object with up to five members, of a list with room for four values, of each additional
-# value or member, of a quote (half of an empty string), of a tuple of two values, and of a number.
-_OBJECT: Final = 232
-_LIST: Final = 88
-_VALUE: Final = 72
-_QUOTE: Final = 30
+# value or member, and of a quote (half of an empty string).
+_SIZES: Final = {"{": 232, "[": 88, ",": 72, '"': 30}
+# The bytes of a tuple of two values, and of a number.
 _TUPLE: Final = 56
 _NUMBER: Final = 32
 # Strings are removed from a text only if it has fewer quotes than this, because `re.sub` makes an object for
@@ -43,15 +41,13 @@ def estimated_bytes(text: str | bytes) -> int:
     # Strings may contain program code, whose brackets, commas and escaped quotes must not count.
     text = text.replace("\\\\", "").replace('\\"', "")
     quotes = text.count('"')
-    return _estimate(_STRING.sub("", text)) + quotes * _QUOTE if quotes < _FEW_QUOTES else most
+    return _estimate(_STRING.sub("", text)) + quotes * _SIZES['"'] if quotes < _FEW_QUOTES else most
 
 
 def _estimate(text: str | bytes) -> int:
     if isinstance(text, bytes):
-        counts = [text.count(mark) for mark in (b"{", b"[", b",", b'"')]
-    else:
-        counts = [text.count(mark) for mark in ("{", "[", ",", '"')]
-    return sum(count * size for count, size in zip(counts, (_OBJECT, _LIST, _VALUE, _QUOTE), strict=True))
+        return sum(text.count(mark.encode()) * size for mark, size in _SIZES.items())
+    return sum(text.count(mark) * size for mark, size in _SIZES.items())
 
 
 def bytes_of(value: Any) -> int:
