@@ -90,12 +90,9 @@ class TopicCommand(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {}
         short = ctx.meta.get(ASKED) == ""
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                argument = param.param_type_name == "argument"
-                default = "Arguments" if argument else "Options"
-                heading = default if short else _panel(param) or default
-                panels.setdefault(heading, []).append(record)
+            if (record := param.get_help_record(ctx)) is not None:
+                default = "Arguments" if param.param_type_name == "argument" else "Options"
+                panels.setdefault(default if short else _panel(param) or default, []).append(record)
         for heading, records in panels.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

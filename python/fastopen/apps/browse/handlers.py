@@ -125,15 +125,11 @@ async def _show_figure(
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
-        at.download(f"{file}.csv", CSV, _rows_csv(figure))
+        names = dict.fromkeys(name for row in figure.rows for name in row)
+        rows = (tuple(Entry("", value=row.get(name)) for name in names) for row in figure.rows)
+        at.download(f"{file}.csv", CSV, csv_text(Grid("", tuple(map(Column, names)), tuple(rows))))
     else:
         at.show_part(figure.title, await _drawing(at, figure), back)
-
-
-def _rows_csv(figure: Figure) -> str:
-    names = dict.fromkeys(name for row in figure.rows for name in row)
-    rows = (tuple(Entry("", value=row.get(name)) for name in names) for row in figure.rows)
-    return csv_text(Grid("", tuple(map(Column, names)), tuple(rows)))
 
 
 async def one_run(at: Guarded, name: str) -> None:

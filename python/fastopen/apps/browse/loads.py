@@ -111,7 +111,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
     drawn = draw_of(experiment, cell.comparison, row.repeat)
     page = flattener.page(row)
     document = json.loads(run.load_json(row.job, row.load, row.attempt))
-    tables = {name: list(flattener.rows(name, row, document)) for name in TITLES}
+    rows = {name: list(flattener.rows(name, row, document)) for name in TITLES}
     return OneLoad(
         row=row,
         cell=cell,
@@ -120,9 +120,8 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
         record=record,
         path=critical_path(page, record, client if drawn is None else drawn.client(client)),
         tables={
-            "connections": _table("connections", tables["connections"]),
-            "requests": _table("requests", tables["requests"]),
-            "evidence": _facts("evidence", tables["evidence"][0]),
+            **{name: _table(name, rows[name]) for name in ("connections", "requests")},
+            "evidence": _facts("evidence", rows["evidence"][0]),
         },
         others=tuple(
             (f"{outline.cells[other.cell].arm.short_label}{_attempt(other)}", other.number)

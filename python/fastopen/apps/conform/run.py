@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.apps.conform.scripts import Script, known_reason, stage
+from fastopen.apps.conform.scripts import Script, copy_folder, known_reason, stage
 from fastopen.common.errors import InputError, MachineError, one_line
 from fastopen.common.grouping import grouped
 from fastopen.common.process import StepFailedError, check_programs, errors_in, run, running
@@ -60,9 +59,7 @@ def _build(source: Path, place: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as made:
             # The given folder may be read-only, and must not change.
             work = Path(made) / "source"
-            shutil.copytree(source, work, copy_function=shutil.copyfile)
-            for path in (work, *work.iterdir()):
-                path.chmod(0o755)
+            copy_folder(source, work)
             _make(work, Path(made) / "log")
             ready = Path(made) / "ready"
             ready.mkdir()

@@ -84,17 +84,17 @@ def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
-    _copy(folder / SUITE, suite)
+    copy_folder(folder / SUITE, suite)
     # gtests/net/tcp/common is a link to gtests/net/common, and is missing in some copies of the folder.
     for place in (suite.parents[1] / "common", suite.parent / "common"):
-        _copy(folder / COMMON, place)
+        copy_folder(folder / COMMON, place)
         if not (place / SET_SYSCTLS).exists():
             _add_set_sysctls(place)
     scripts = list(_scripts(suite, "**/*.pkt", "packetdrill", to))
     if not scripts:
         raise InputError(f"has no Fast Open scripts: {SUITE} is empty", str(folder))
     if kernel is not None and (kernel.parent / SCRIPTS).is_dir():
-        _copy(kernel.parent / SCRIPTS, to / "linux")
+        copy_folder(kernel.parent / SCRIPTS, to / "linux")
         # The kernel's own set_sysctls.py is in Python, which may be missing in the virtual engine.
         _add_set_sysctls(to / "linux")
         scripts += _scripts(to / "linux", KERNEL_SCRIPTS, "linux", to)
@@ -107,7 +107,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
         yield Script(name, path.relative_to(stage), path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _copy(folder: Path, to: Path) -> None:
+def copy_folder(folder: Path, to: Path) -> None:
     """Copy a folder, with mode 0755 so that scripts can be executed and the copies can be deleted."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):

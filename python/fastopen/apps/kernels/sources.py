@@ -26,8 +26,8 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 @dataclass
 class KernelSource:
-    """The source code of a kernel. `fetch` returns its path. `identity` is a text, such as a digest, that
-    identifies the code. The list of facts about the built kernel (manifest) has `name` and `version`."""
+    """The source code of a kernel. `identity` is a text, such as a digest, that identifies the code. The list
+    of facts about the built kernel (manifest) has `name` and `version`."""
 
     name: str
     version: str

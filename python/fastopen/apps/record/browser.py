@@ -71,7 +71,8 @@ class Recorder(Closing):
             )
         except Exception as error:
             self._playwright.stop()
-            message = f"{chromium} does not start: {_why_it_ended(str(error))}"
+            fatal = re.search(r":FATAL:[^\]]*\] *(.+)", str(error))
+            message = f"{chromium} does not start: {fatal[1] if fatal else _first_line(error)}"
             raise MachineError(message, "try to start it with --headless") from None
 
     def close(self) -> None:
@@ -119,7 +120,8 @@ class Recorder(Closing):
                 )
             return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
         except Error as error:
-            raise LoadError(_first_line(error)) from None
+            first = _first_line(error)
+            raise LoadError(first.partition("Page.goto: ")[2] or first) from None
         finally:
             context.close()
 
@@ -161,13 +163,7 @@ def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] 
 
 
 def _first_line(error: Exception) -> str:
-    first = str(error).strip().splitlines()[0]
-    return first.partition("Page.goto: ")[2] or first
-
-
-def _why_it_ended(message: str) -> str:
-    fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
-    return fatal[1] if fatal else message.strip().splitlines()[0]
+    return str(error).strip().splitlines()[0]
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:

@@ -22,12 +22,12 @@ EVENTS: Final = (
 
 @dataclass
 class NetworkExchange:
-    """One request and its response, with times in seconds of the browser's clock. `asked` is the request's
-    event. `sent` and `got` are the header fields on the wire, which are reported if `on_the_wire` is True."""
+    """One request and its response, with times in seconds of the browser's clock. `asked` is the event
+    Network.requestWillBeSent. `sent` and `got` are the header fields on the wire, which are reported if
+    `on_the_wire` is True."""
 
     id: str
     asked: Mapping[str, Any]
-    """The event Network.requestWillBeSent."""
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
@@ -39,9 +39,7 @@ class NetworkExchange:
     """The decoded body, and True if it is base64; None if the browser does not return the body."""
     on_the_wire: bool = False
     sent: Mapping[str, str] | None = None
-    """Header fields as they were sent; None if the network stack does not report them."""
     got: Mapping[str, str] | None = None
-    """The response's header fields as they were received; None if they are not reported."""
 
 
 @dataclass

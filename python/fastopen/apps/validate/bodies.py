@@ -31,20 +31,17 @@ WIDTH: Final = 150
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
     """A comparison of a page's recording with a replay in Chromium. Chromium made `asked` of the `recorded`
-    requests. The recording answered `matched` requests of Chromium, `matched_nearest` of them with a response
-    for another query or port. Times are in ms, None if unknown or if the load did not finish."""
+    requests, but not the `missing` ones. The recording answered `matched` requests of Chromium,
+    `matched_nearest` of them with a response for another query or port, but not the `unmatched` ones.
+    Requests have a method and URL. Times are in ms, None if unknown or if the load did not finish."""
 
     page: str
     recorded: int
     asked: int
     missing: tuple[str, ...]
-    """The recorded requests that the browser did not make: method and URL."""
     matched: int
-    """The number of the browser's requests that the recording answers."""
     matched_nearest: int
-    """The number of matched requests whose port or query differs from the recorded one."""
     unmatched: tuple[str, ...]
-    """The browser's requests that the recording does not answer: method and URL."""
     recorded_bytes: int
     """The size of the recorded bodies."""
     received_bytes: int

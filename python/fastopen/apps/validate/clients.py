@@ -33,22 +33,20 @@ Found = tuple[LoadRecord, int] | None
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
     """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`), or medians of
-    several samples. Only the loader made the `missing` requests, only Chromium the `extra` ones. `unlike`
-    counts resources whose reference is at a wrong place. Times are in ms; None if a load did not finish."""
+    several samples. The loader made `requests`. Only the loader made the `missing` requests, only Chromium
+    the `extra` ones. `unlike` counts resources to which generated bodies refer too early, or not at all for
+    lack of room. Times are in ms; None if a load did not finish."""
 
     page: str
     arm: str
     requests: int
-    """The number of resources that the loader requested."""
     loader_ms: float | None
     chromium_ms: float | None
     missing: tuple[str, ...]
     extra: int
-    """The number of the browser's requests that the loader did not make, or that the page does not have."""
     invalid: tuple[str, ...]
     """The reasons why a load is invalid, each with the client."""
     unlike: int
-    """The number of resources to which generated bodies refer too early, or not at all for lack of room."""
 
     @property
     def same_requests(self) -> bool:

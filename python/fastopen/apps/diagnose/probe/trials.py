@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from ipaddress import ip_address
@@ -272,8 +272,11 @@ def probe(
     if plain.error is not None:
         return Probed(target, str(address[0]), reachable=False, error=plain.error, trials=(plain,))
     fastopens: list[Trial] = []
-    while len(fastopens) < FASTOPENS and not _is_decided(fastopens):
+    # The trials are decided if data was accepted, or if two connections sent data in the SYN.
+    while len(fastopens) < FASTOPENS and sum(one.carried for one in fastopens) < 2:
         fastopens.append(attempt(Opening.FASTOPEN))
+        if fastopens[-1].syn_data_acked:
+            break
     blind = attempt(Opening.NO_COOKIE)
     if blind.handling is Handling.DROPPED:  # the packet may have been lost
         blind = attempt(Opening.NO_COOKIE)
@@ -302,12 +305,6 @@ def probe(
         answer_with_syn_data_ms=_least_ms([trial for trial in carried if trial.syn_data_acked]),
         trials=tuple(trials),
     )
-
-
-def _is_decided(fastopens: Sequence[Trial]) -> bool:
-    """Return True if the server accepted data in a SYN, or if two of the connections sent data in a SYN."""
-    carried = sum(trial.carried for trial in fastopens)
-    return carried > 1 or any(trial.syn_data_acked for trial in fastopens)
 
 
 def _least_ms(trials: list[Trial]) -> float | None:

@@ -30,8 +30,8 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening TCP or MPTCP socket on this machine. `able` is False if the kernel has no Fast Open for it.
-    `queue` and `process` are None if this user may not inspect the socket's process."""
+    """A listening TCP or MPTCP socket on this machine. `queue` and `process` are None if this user may not
+    inspect the socket's process."""
 
     address: str
     port: int
@@ -139,7 +139,10 @@ def _listeners() -> Iterator[LocalListener]:
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
     """Find the TCP listeners with these `inodes`, and all MPTCP listeners, that this user may inspect."""
     found: dict[str, LocalListener] = {}
-    own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
+    own = os.readlink("/proc/self/ns/net")
+    # No file lists MPTCP sockets, but this file counts them.
+    rows = [line.split() for line in _lines("/proc/net/protocols")]
+    mptcp = any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if os.readlink(process / "ns/net") != own:
@@ -158,12 +161,6 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
             if listener is not None:
                 found[inode] = listener
     return found
-
-
-def _has_mptcp_sockets() -> bool:
-    # No file lists MPTCP sockets, but this file counts them.
-    rows = [line.split() for line in _lines("/proc/net/protocols")]
-    return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:

@@ -1,5 +1,6 @@
 """Define `fastopen store`: inspect, verify and clean a store of results."""
 
+from contextlib import suppress
 from fractions import Fraction
 from time import time
 from typing import Annotated, Final
@@ -31,7 +32,10 @@ command = typer.Typer(no_args_is_help=True, help="Inspect, prune and verify a st
 def info(folder: Folder = None, kernel: OneKernelOption = None, json: JsonOption = False) -> None:
     """Count the results of a store, by the program and kernel that made them."""
     store = open_store(_named(folder))
-    found, own = facts(store), _own(kernel)
+    found = facts(store)
+    own: str | None = None
+    with suppress(MachineError):  # the program or the kernel may be missing here
+        own = maker_of(find_program(), kernels.find(kernel)).digest
     if json:
         makers = [{"maker": maker, "results": n, "own": maker == own} for maker, n in found.makers.items()]
         listed = {key: value for key, value in vars(found).items() if key != "makers"}
@@ -112,14 +116,6 @@ def _named(folder: str | None) -> str:
     if folder is None:
         raise InputError("needs a store", "store", f"give its folder, or set {STORE_VARIABLE}")
     return folder
-
-
-def _own(kernel: str | None) -> str | None:
-    """Return the digest of fastopen's Rust program and the virtual kernel here; None if one is missing."""
-    try:
-        return maker_of(find_program(), kernels.find(kernel)).digest
-    except MachineError:
-        return None
 
 
 def _share(text: str) -> float:
