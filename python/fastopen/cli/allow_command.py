@@ -4,7 +4,7 @@ import shlex
 import sys
 from typing import Annotated
 
-import typer
+from typer import Option, confirm
 
 from fastopen.cli.output import print_message
 from fastopen.common.errors import InputError
@@ -12,7 +12,7 @@ from fastopen.contract import Client
 from fastopen.experiments import Experiment, clients_of
 
 AllowCommandOption = Annotated[
-    bool, typer.Option("--allow-command", help="Run the commands that the file names without a question.")
+    bool, Option("--allow-command", help="Run the commands that the file names without a question.")
 ]
 
 
@@ -29,7 +29,7 @@ def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"would run the command {shown}", place, remedy)
     print_message(f"{place} runs this command:\n  {shown}")
-    if not typer.confirm("Run it?", err=True):
+    if not confirm("Run it?", err=True):
         raise InputError(f"its command {shown} was not allowed", place, remedy)
 
 

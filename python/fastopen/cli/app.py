@@ -5,7 +5,7 @@ import sys
 import traceback
 from typing import Annotated, Final
 
-import typer
+from typer import Exit, Option, Typer, echo
 
 from fastopen.cli.discovery import Commands
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console, open_standard_output
@@ -17,23 +17,23 @@ EXIT_HELP: Final = (
     "3 this machine cannot do it; 130 interrupted."
 )
 
-app = typer.Typer(
+app = Typer(
     name="fastopen", cls=Commands, no_args_is_help=True, epilog=EXIT_HELP, pretty_exceptions_enable=False
 )
 
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fastopen {version_of('fastopen')}")
-        raise typer.Exit
+        echo(f"fastopen {version_of('fastopen')}")
+        raise Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
     """Measure what TCP Fast Open does to page load time, on the real Linux TCP stack."""
 

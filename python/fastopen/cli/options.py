@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Annotated, Any, Final
 
-import typer
 from pydantic import ValidationError
+from typer import Option
 
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
@@ -66,7 +66,7 @@ def with_factors(
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option. `default` replaces the default in the help."""
     usual = default or factor.otherwise or factor.usual
-    option: Any = typer.Option(
+    option: Any = Option(
         factor.flag,
         *ALIASES.get(factor.name, ()),
         help=factor.meaning + (f" (default: {usual})" if usual and not factor.switch else ""),

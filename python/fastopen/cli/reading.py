@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from fastopen.cli.output import errors_console, print_message
 from fastopen.cli.progress import LiveBar
@@ -34,11 +34,11 @@ class Reading:
     """Options for reading pages, which `with_settings` adds to a command."""
 
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip damaged entries, and damaged files of folders.")
+        bool, Option("--lenient", help="Skip damaged entries, and damaged files of folders.")
     ] = False
     max_unpacked: Annotated[
         int,
-        typer.Option(
+        Option(
             parser=_bytes,
             metavar="SIZE",
             show_default=False,
@@ -75,7 +75,7 @@ class CalibrationOptions:
 
     as_imported: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--as-imported",
             help="Keep queueing delay of the recording in server think times (docs/importers.md).",
         ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from fastopen.cli.commands.report import ReportOption
 from fastopen.cli.options import changed
@@ -46,18 +46,18 @@ from fastopen.workflows.run import RunOptions, until_interval
 class RunSettings:
     """The options of a run, which `with_settings` adds to a command."""
 
-    aa: Annotated[
-        bool, typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")
-    ] = False
+    aa: Annotated[bool, Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")] = (
+        False
+    )
     repeats: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--repeats", "-n", help="Loads of each cell. (default: 10, 30 with --vary, 1 if deterministic)"
         ),
     ] = None
     vary: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--vary/--no-vary",
             help="Sample RTT, rates, think times and more for each repeat, to see how far the answer moves."
             " (default: with --report, if loads are otherwise deterministic)",
@@ -65,37 +65,37 @@ class RunSettings:
     ] = None
     quick: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--quick", help="Run for at most a minute: as many repeats as fit, and how certain the answer is."
         ),
     ] = False
     until_ci: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="PERCENT", help="Repeat until each saving's 95 % interval is within this, such as 1%."
         ),
     ] = None
     max_repeats: Annotated[
-        int, typer.Option(min=1, max=REPEATS_MAX, help="Upper limit of loads of each cell with --until-ci.")
+        int, Option(min=1, max=REPEATS_MAX, help="Upper limit of loads of each cell with --until-ci.")
     ] = 100
     kernel: KernelOption = None
     jobs: JobsOption = None
     json: JsonOption = False
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             metavar="DIR",
             help="Folder of the run; resumes an unfinished one. (default: among your runs)",
         ),
     ] = None
-    label: Annotated[str, typer.Option(metavar="TEXT", help="Label of the run in ls.")] = ""
-    no_keep: Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")] = False
+    label: Annotated[str, Option(metavar="TEXT", help="Label of the run in ls.")] = ""
+    no_keep: Annotated[bool, Option("--no-keep", help="Do not keep the run.")] = False
     keep_going: KeepGoingOption = False
     pcap: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--pcap",
             help="Keep the packets of each load at both ends, with names and TLS secrets, for Wireshark"
             " (pcapng, in the run's folder packets).",
@@ -103,7 +103,7 @@ class RunSettings:
     ] = False
     tcp_trace: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--tcp-trace",
             help="Keep congestion window, RTT and bytes in flight of each connection over time"
             " (TCP_INFO of the origins' sockets), for exports and the report.",
@@ -111,7 +111,7 @@ class RunSettings:
     ] = False
     shard: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="I/N",
             help="Run only part I of N, into the folder of -o, to use many machines; fastopen merge"
             " combines the parts (docs/scale.md).",

@@ -6,28 +6,25 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 STORE_VARIABLE: Final = "FASTOPEN_STORE"
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
 PlotOption = Annotated[
-    bool, typer.Option("--plot", help="Draw the page load times below the tables, a bar for each cell.")
+    bool, Option("--plot", help="Draw the page load times below the tables, a bar for each cell.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+QuietOption = Annotated[bool, Option("--quiet", "-q", help="No progress.")]
 JobsOption = Annotated[
-    int | None,
-    typer.Option("--jobs", "-j", min=1, max=1024, help="Number of parallel worlds. (default: by cores)"),
+    int | None, Option("--jobs", "-j", min=1, max=1024, help="Number of parallel worlds. (default: by cores)")
 ]
 KeepGoingOption = Annotated[
     bool,
-    typer.Option(
-        "--keep-going", help="Continue if the first loads of an arm are all invalid for the same reason."
-    ),
+    Option("--keep-going", help="Continue if the first loads of an arm are all invalid for the same reason."),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")]
+RunArgument = Annotated[str, Argument(metavar="RUN", help="A run's folder, its name, or last.")]
 StoreOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--store",
         metavar="DIR",
         envvar=STORE_VARIABLE,
@@ -37,19 +34,18 @@ StoreOption = Annotated[
 ]
 WorkersOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--workers",
         metavar="ADDRESS",
         help="Load on the workers of a Dask scheduler, tcp://HOST:8786, in virtual time (docs/scale.md).",
     ),
 ]
 OneKernelOption = Annotated[
-    str | None,
-    typer.Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)"),
+    str | None, Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)")
 ]
 KernelOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--kernel",
         metavar="NAME[,NAME]",
         help="Kernel of the virtual engine, see fastopen kernel list. Several, with commas, are"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
 from fastopen.cli.output import console, exit_if, print_json, shown
@@ -72,12 +72,12 @@ class BodiesValidation(TwoTimes):
 
 @with_settings
 def bodies(
-    pages: Annotated[list[str], typer.Argument(help="Archives: WARC, WACZ, Mahimahi.", metavar="PAGE...")],
-    rtt: Annotated[str, typer.Option(help="RTT.")] = "20ms",
-    down: Annotated[str, typer.Option(help="Rate to the client.")] = "none",
-    up: Annotated[str, typer.Option(help="Rate from the client.")] = "none",
+    pages: Annotated[list[str], Argument(help="Archives: WARC, WACZ, Mahimahi.", metavar="PAGE...")],
+    rtt: Annotated[str, Option(help="RTT.")] = "20ms",
+    down: Annotated[str, Option(help="Rate to the client.")] = "none",
+    up: Annotated[str, Option(help="Rate from the client.")] = "none",
     screenshots: Annotated[
-        Path | None, typer.Option(help="Folder for screenshots of the browser.", metavar="FOLDER")
+        Path | None, Option(help="Folder for screenshots of the browser.", metavar="FOLDER")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

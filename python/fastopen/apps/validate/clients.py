@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
 from fastopen.cli.output import console, exit_if, print_json, shown
@@ -67,10 +67,10 @@ class ClientComparison(TwoTimes):
 
 @with_settings
 def clients(
-    pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
-    rtt: Annotated[str, typer.Option(help="RTT.")] = "100ms",
-    down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
-    up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
+    pages: Annotated[list[str], Argument(help="Packaged pages or files.", metavar="PAGE...")],
+    rtt: Annotated[str, Option(help="RTT.")] = "100ms",
+    down: Annotated[str, Option(help="Rate to the client.")] = "4mbit",
+    up: Annotated[str, Option(help="Rate from the client.")] = "256kbit",
     repeats: SamplesOption = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Option
 
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.output import console, exit_if, print_json, shown
@@ -240,21 +240,19 @@ def verdict(found: Sequence[EngineComparison]) -> str:
 
 
 def engines(
-    pages: Annotated[str, typer.Option(help="Packaged pages or files, with commas.")] = PAGES,
-    rtt: Annotated[str, typer.Option(help="RTTs, with commas.")] = "20ms,100ms",
-    down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
-    up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
+    pages: Annotated[str, Option(help="Packaged pages or files, with commas.")] = PAGES,
+    rtt: Annotated[str, Option(help="RTTs, with commas.")] = "20ms,100ms",
+    down: Annotated[str, Option(help="Rate to the client.")] = "4mbit",
+    up: Annotated[str, Option(help="Rate from the client.")] = "256kbit",
     unlimited: Annotated[
-        bool, typer.Option("--unlimited/--limited", help="Also load the longest RTT without rate limits.")
+        bool, Option("--unlimited/--limited", help="Also load the longest RTT without rate limits.")
     ] = True,
-    http: Annotated[str, typer.Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
+    http: Annotated[str, Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
     session: Annotated[
-        str | None, typer.Option(help="TLS sessions: none, resumed, early. (default: cleartext)")
+        str | None, Option(help="TLS sessions: none, resumed, early. (default: cleartext)")
     ] = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", "-n", min=1, help="Loads of each cell on the host.")
-    ] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads.")] = 1,
+    repeats: Annotated[int, Option("--repeats", "-n", min=1, help="Loads of each cell on the host.")] = 5,
+    seed: Annotated[int, Option(min=0, help="Seed of the order of loads.")] = 1,
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,

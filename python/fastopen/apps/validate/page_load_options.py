@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fastopen.cli.shared_options import JobsOption, KernelOption
 from fastopen.common.errors import InputError, collected, raise_all
@@ -14,7 +14,7 @@ from fastopen.workflows.page_loads import PageLoads
 
 SamplesOption = Annotated[
     int,
-    typer.Option(
+    Option(
         "--repeats", "-n", min=1, help="Samples of each load; their median counts. 1 loads without variation."
     ),
 ]
@@ -24,8 +24,8 @@ SamplesOption = Annotated[
 class PageLoadOptions:
     """The options for running page loads, which `with_settings` adds to a command."""
 
-    engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual"
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads and of loss.")] = 1
+    engine: Annotated[str, Option(help="virtual or host.")] = "virtual"
+    seed: Annotated[int, Option(min=0, help="Seed of the order of loads and of loss.")] = 1
     kernel: KernelOption = None
     jobs: JobsOption = None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, Literal
 
-import typer
 from rich.text import Text
+from typer import Argument, Exit, Option
 from typer.core import TyperGroup
 
 from fastopen.cli.options import engines_asked
@@ -162,15 +162,13 @@ class RecordingsByDefault(TyperGroup):
 
 @with_settings
 def recordings(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
-    engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
+    files: Annotated[list[Path], Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
+    engine: Annotated[str, Option(help="auto, host or virtual.")] = "auto",
     kernel: OneKernelOption = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", "-n", min=1, help="Loads of each page on the host.")
-    ] = 3,
+    repeats: Annotated[int, Option("--repeats", "-n", min=1, help="Loads of each page on the host.")] = 3,
     names: Annotated[
         Literal["none", "do53", "tcp"],
-        typer.Option(help="Look names up through the link, and compare with recorded lookups."),
+        Option(help="Look names up through the link, and compare with recorded lookups."),
     ] = "none",
     jobs: JobsOption = None,
     json: JsonOption = False,
@@ -206,7 +204,7 @@ def recordings(
         _print(found)
     if not found.validated and not found.failed:
         print_message("no page to compare", "bold red")
-        raise typer.Exit(EXIT_INPUT)
+        raise Exit(EXIT_INPUT)
     exit_if(unreadable or found.failed)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.analysis.statistics import range_of_samples
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, networks_of, one_network
@@ -207,20 +207,18 @@ def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
 
 @with_settings
 def transfer(
-    pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
-    from_rtt: Annotated[str, typer.Option("--from", metavar="RTT", help="RTT of the one load.")] = "20ms",
+    pages: Annotated[list[str], Argument(help="Packaged pages or files.", metavar="PAGE...")],
+    from_rtt: Annotated[str, Option("--from", metavar="RTT", help="RTT of the one load.")] = "20ms",
     to_rtt: Annotated[
-        str, typer.Option("--to", metavar="RTT,RTT", help="RTTs of the networks to predict.")
+        str, Option("--to", metavar="RTT,RTT", help="RTTs of the networks to predict.")
     ] = "50ms,200ms",
-    from_down: Annotated[str, typer.Option(help="Rate to the client of the one load.")] = "4mbit",
+    from_down: Annotated[str, Option(help="Rate to the client of the one load.")] = "4mbit",
     to_down: Annotated[
-        str | None, typer.Option(help="Rate of the networks to predict. (default: the same)")
+        str | None, Option(help="Rate of the networks to predict. (default: the same)")
     ] = None,
-    from_up: Annotated[str, typer.Option(help="Rate from the client of the one load.")] = "256kbit",
-    to_up: Annotated[
-        str | None, typer.Option(help="Rate of the networks to predict. (default: the same)")
-    ] = None,
-    to_loss: Annotated[str, typer.Option(help="Random loss of the networks to predict.")] = "0%",
+    from_up: Annotated[str, Option(help="Rate from the client of the one load.")] = "256kbit",
+    to_up: Annotated[str | None, Option(help="Rate of the networks to predict. (default: the same)")] = None,
+    to_loss: Annotated[str, Option(help="Random loss of the networks to predict.")] = "0%",
     repeats: SamplesOption = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, PrintedCell, audit, read_table
 from fastopen.analysis.audit.kinds import MEANING
@@ -23,12 +23,12 @@ PANEL: Final = "Trust"
 def command(
     file: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="TABLE.csv",
             help="A table in the form of experiments/published.csv, or the output of fastopen report -f csv.",
         ),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Find impossible or contradictory figures in a table of published page load times."""
     table = read_table(file)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.analysis.comparison import (
     LimitCheck,
@@ -31,23 +31,21 @@ PANEL: Final = "Read a result"
 def command(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN RUN...", help="Folders or names of runs, or last; the first is the reference."
-        ),
+        Argument(metavar="RUN RUN...", help="Folders or names of runs, or last; the first is the reference."),
     ],
     json: JsonOption = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the comparison as an HTML page.")
+        Path | None, Option(metavar="FILE", help="Also write the comparison as an HTML page.")
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LIMIT",
             help="Exit with 1 if a cell changes more: 'plt +1%', 'plt +10ms', 'saving -0.5'; repeatable.",
         ),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the result of each limit as JUnit XML.")
+        Path | None, Option(metavar="FILE", help="Write the result of each limit as JUnit XML.")
     ] = None,
 ) -> None:
     """Compare runs with the first one, cell by cell and along the critical path."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
 from fastopen.cli.output import console, print_json
 from fastopen.cli.print_grid import print_grid
@@ -18,7 +18,7 @@ PANEL: Final = "Read a result"
 
 def command(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="A kind, such as no_syn_data. (default: all)")
+        str | None, Argument(metavar="[KIND]", help="A kind, such as no_syn_data. (default: all)")
     ] = None,
     json: JsonOption = False,
 ) -> None:

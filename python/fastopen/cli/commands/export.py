@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.output import errors_console, print_line, print_message
@@ -22,7 +22,7 @@ def command(
     run: RunArgument = "last",
     form: Annotated[
         ExportFormat,
-        typer.Option(
+        Option(
             "--format",
             "-f",
             help="Tables as parquet or csv; for each load a har, a png (screenshot) or a pcap (packets);"
@@ -30,12 +30,12 @@ def command(
         ),
     ] = "parquet",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)")
+        Path | None, Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)")
     ] = None,
     job: Annotated[
-        str | None, typer.Option(help="Export only the loads of this job, by its name in loads.csv.")
+        str | None, Option(help="Export only the loads of this job, by its name in loads.csv.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing export.")] = False,
     allow_command: AllowCommandOption = False,
     jobs: JobsOption = None,
     quiet: QuietOption = False,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from fastopen.cli.output import print_line
 from fastopen.cli.shared_options import RunArgument
@@ -15,13 +15,11 @@ PANEL: Final = "Read a result"
 
 def command(
     run: RunArgument = "last",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the files.")
-    ] = Path("figures"),
-    formats: Annotated[str, typer.Option("--format", "-f", help="Formats: svg, png, pdf.")] = "svg,png,pdf",
-    loads: Annotated[
-        bool, typer.Option("--loads/--no-loads", help="Write figures of single loads, too.")
-    ] = True,
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder of the files.")] = Path(
+        "figures"
+    ),
+    formats: Annotated[str, Option("--format", "-f", help="Formats: svg, png, pdf.")] = "svg,png,pdf",
+    loads: Annotated[bool, Option("--loads/--no-loads", help="Write figures of single loads, too.")] = True,
 ) -> None:
     """Write the figures of a kept run, for papers, slides and the web."""
     # Altair takes half a second to import, which no other command should wait for.

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
 from fastopen.cli.shared_options import RunArgument
 from fastopen.runs import RunStore, find_run
@@ -11,7 +11,7 @@ PANEL: Final = "Runs"
 
 
 def command(
-    run: RunArgument, text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")]
+    run: RunArgument, text: Annotated[str, Argument(help="Label in ls; empty to remove it.")]
 ) -> None:
     """Label a kept run; fastopen ls shows the label."""
     with RunStore.resume(find_run(run)) as store:

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
+from typer import Argument
 
 from fastopen.cli.output import console, print_json, print_line
 from fastopen.cli.print_grid import print_grid
@@ -25,7 +25,7 @@ TONES: Final[dict[str, Tone]] = {"finished": "good", "running": "quiet"}
 
 def command(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A folder with runs in it. (default: your runs)")
+        Path | None, Argument(metavar="DIR", help="A folder with runs in it. (default: your runs)")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from fastopen.analysis.statistics import collect
 from fastopen.cli.output import exit_if, print_message
@@ -19,13 +19,11 @@ PANEL: Final = "Runs"
 
 def command(
     folders: Annotated[
-        list[str], typer.Argument(metavar="DIR...", help="Folders of shards, or folders with shards in them.")
+        list[str], Argument(metavar="DIR...", help="Folders of shards, or folders with shards in them.")
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="RUN", help="A new folder for the run. (default: among your runs)"
-        ),
+        Option("--output", "-o", metavar="RUN", help="A new folder for the run. (default: among your runs)"),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
+from typer import Argument, Option, Typer
 
 from fastopen.cli.output import console, print_json
 from fastopen.cli.print_grid import print_grid
@@ -25,7 +25,7 @@ SHOWN_NAME: Final = 32
 # The width of the column of labels, in characters.
 LABEL: Final = 14
 
-command = typer.Typer(no_args_is_help=True, help="Show pages, and index a corpus.")
+command = Typer(no_args_is_help=True, help="Show pages, and index a corpus.")
 
 
 @command.command("show")
@@ -33,16 +33,14 @@ command = typer.Typer(no_args_is_help=True, help="Show pages, and index a corpus
 def show(
     inputs: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="INPUT...",
             help="A HAR, WARC or WACZ, a folder of them, page file, list of URLs, folder of a mirror or of a "
             "Mahimahi recording, or packaged page by name.",
         ),
     ],
     json: JsonOption = False,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="Print the tree of requests and their initiators.")
-    ] = False,
+    tree: Annotated[bool, Option("--tree", help="Print the tree of requests and their initiators.")] = False,
     *,
     reading: Reading,
     calibration: CalibrationOptions,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.analysis.statistics import Payoff, Results, collect, payoffs
 from fastopen.cli.output import console, print_json, shown
@@ -21,10 +21,8 @@ PANEL: Final = "Read a result"
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs, or last.")],
-    visits: Annotated[
-        int, typer.Option(min=1, help="Visits that benefit from one negative-cache entry.")
-    ] = 10,
+    runs: Annotated[list[str], Argument(metavar="RUN...", help="Folders or names of runs, or last.")],
+    visits: Annotated[int, Option(min=1, help="Visits that benefit from one negative-cache entry.")] = 10,
     json: JsonOption = False,
 ) -> None:
     """Compute the share of broken paths at which TFO stops paying, from its savings and costs."""

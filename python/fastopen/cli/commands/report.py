@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import typer
+from typer import Option
 
 from fastopen.cli.output import print_message, print_text
 from fastopen.cli.shared_options import RunArgument
@@ -14,16 +14,14 @@ from fastopen.runs.folders import REPORT
 PANEL: Final = "Read a result"
 
 Form = Literal["html", "markdown", "latex", "csv"]
-ReportOption = Annotated[
-    bool, typer.Option("--report", help="Write report.html into the folder of the kept run.")
-]
+ReportOption = Annotated[bool, Option("--report", help="Write report.html into the folder of the kept run.")]
 
 
 def command(
     run: RunArgument = "last",
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             metavar="FILE",
@@ -31,7 +29,7 @@ def command(
         ),
     ] = None,
     form: Annotated[
-        Form, typer.Option("--format", "-f", help="Format; all but html go to standard output.")
+        Form, Option("--format", "-f", help="Format; all but html go to standard output.")
     ] = "html",
 ) -> None:
     """Write a report of a kept run: verdict, tables, figures, answers, evidence and method."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
@@ -133,21 +133,20 @@ def _entry(experiment: Experiment) -> dict[str, Any]:
 
 @with_settings
 def command(
-    name: Annotated[str | None, typer.Argument(help="A packaged experiment, or a TOML file.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the packaged experiments.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed instead of the experiment's.")] = None,
+    name: Annotated[str | None, Argument(help="A packaged experiment, or a TOML file.")] = None,
+    list_all: Annotated[bool, Option("--list", help="List the packaged experiments.")] = False,
+    seed: Annotated[int | None, Option(min=0, help="Seed instead of the experiment's.")] = None,
     client: Annotated[
         str | None,
-        typer.Option(help=f"Clients instead of the experiment's, with commas: {', '.join(NAMED_CLIENTS)}."),
+        Option(help=f"Clients instead of the experiment's, with commas: {', '.join(NAMED_CLIENTS)}."),
     ] = None,
     engine: Annotated[
-        str | None,
-        typer.Option(help="Engines instead of the experiment's, with commas: auto, host, virtual."),
+        str | None, Option(help="Engines instead of the experiment's, with commas: auto, host, virtual.")
     ] = None,
     allow_command: AllowCommandOption = False,
     explain: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--explain",
             help="Search the declared rigs of the experiment for the one that gives the published"
             " figures, in virtual time; --report writes NAME-explained.html into the folder of -o, or here.",
@@ -155,9 +154,7 @@ def command(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Load once in virtual time; compare times with the expected table exactly."
-        ),
+        Option("--check", help="Load once in virtual time; compare times with the expected table exactly."),
     ] = False,
     *,
     settings: RunSettings,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.running import Printing, on_workers, resume_and_print
@@ -25,11 +25,10 @@ def command(
     run: RunArgument = "last",
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT...]", help="New place of the run's recorded bodies, if they moved."),
+        Argument(metavar="[INPUT...]", help="New place of the run's recorded bodies, if they moved."),
     ] = None,
     kernel: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Kernel of the virtual engine instead of the run's own."),
+        str | None, Option(metavar="NAME", help="Kernel of the virtual engine instead of the run's own.")
     ] = None,
     allow_command: AllowCommandOption = False,
     keep_going: KeepGoingOption = False,

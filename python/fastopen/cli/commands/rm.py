@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
 from fastopen.cli.commands.ls import shown_size
 from fastopen.cli.output import print_line
@@ -12,9 +12,7 @@ from fastopen.runs import find_run, remove_run
 PANEL: Final = "Runs"
 
 
-def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs.")],
-) -> None:
+def command(runs: Annotated[list[str], Argument(metavar="RUN...", help="Folders or names of runs.")]) -> None:
     """Remove kept runs, with their exports and reports."""
     problems: list[InputError] = []
     for run in runs:

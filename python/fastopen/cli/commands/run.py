@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from fastopen.cli.options import Written, with_factors
 from fastopen.cli.reading import CalibrationOptions, Reading
@@ -33,7 +33,7 @@ EXAMPLES: Final = {
 def command(
     inputs: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="INPUT...",
             help="HAR files or folders of them, an index of a corpus, page files, lists of URLs, or packaged"
             " pages by name.",
@@ -41,35 +41,33 @@ def command(
     ],
     combine: Annotated[
         Combine,
-        typer.Option(
-            help="Combination of the network's lists: every pair (cross), or first with first (zip)."
-        ),
+        Option(help="Combination of the network's lists: every pair (cross), or first with first (zip)."),
     ] = "cross",
     network: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME,NAME",
             help=f"Networks by name: {', '.join(NAMED_NETWORKS)}."
             " (default: broadband,mobile,4g without --rtt)",
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of all random choices. (default: random and recorded)")
+        int | None, Option(min=0, help="Seed of all random choices. (default: random and recorded)")
     ] = None,
     where: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="CONDITION",
             help="Load only pages that meet this condition: 'connections > 20 and hosts < 50'"
             " (docs/measurements/corpora.md).",
         ),
     ] = "",
     sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Load only N of the pages, chosen by the seed.")
+        int | None, Option(min=1, metavar="N", help="Load only N of the pages, chosen by the seed.")
     ] = None,
     library: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Folder in which URLs of lists are looked up; repeatable."),
+        Option(metavar="DIR", help="Folder in which URLs of lists are looked up; repeatable."),
     ] = None,
     *,
     reading: Reading,

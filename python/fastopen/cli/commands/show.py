@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.console import Console
+from typer import Option
 
 from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import Results, collect
@@ -26,7 +26,7 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def command(
     run: RunArgument = "last",
     json: JsonOption = False,
-    svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
+    svg: Annotated[Path | None, Option(help="Write the table into this file as a picture.")] = None,
     plot: PlotOption = False,
 ) -> None:
     """Print a kept run again."""

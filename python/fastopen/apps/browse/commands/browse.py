@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from fastopen.cli.output import print_line, print_message
 from fastopen.common.errors import InputError, unreadable
@@ -15,12 +15,12 @@ PANEL: Final = "Read a result"
 def command(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="A folder with runs in it, or a run. (default: your runs)"),
+        Argument(metavar="FOLDER", help="A folder with runs in it, or a run. (default: your runs)"),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="Port on 127.0.0.1; 0 for a free one.")
+        int, Option(min=0, max=65535, metavar="PORT", help="Port on 127.0.0.1; 0 for a free one.")
     ] = 0,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
+    open_it: Annotated[bool, Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:
     """Show kept runs in a web browser until Ctrl-C, with reports, single loads and comparisons."""
     # The web framework and the figures take a second to import, which other commands must not wait for.

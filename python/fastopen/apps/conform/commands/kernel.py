@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import typer
 from rich.text import Text
+from typer import Argument, Option, Typer
 
 from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
 from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line
@@ -25,24 +25,22 @@ STYLES: Final = {
     ScriptOutcome.FAILED: "bold red",
 }
 
-command = typer.Typer()
+command = Typer()
 
 
 @command.command("conform")
 def conform_kernel(
     name: Annotated[
-        str | None, typer.Argument(help="A kernel's name or its beginning. (default: the one in use)")
+        str | None, Argument(help="A kernel's name or its beginning. (default: the one in use)")
     ] = None,
     packetdrill: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A checkout of packetdrill, which is built first.")
+        Path | None, Option(metavar="FOLDER", help="A checkout of packetdrill, which is built first.")
     ] = None,
     engine: Annotated[
         Literal["virtual", "host"],
-        typer.Option(
-            help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host)."
-        ),
+        Option(help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host)."),
     ] = "virtual",
-    every: Annotated[bool, typer.Option("--all", help="List the scripts that pass as well.")] = False,
+    every: Annotated[bool, Option("--all", help="List the scripts that pass as well.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

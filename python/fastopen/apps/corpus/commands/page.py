@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.reading import Reading
@@ -20,7 +20,7 @@ from fastopen.pages.index import COLUMNS, corpus_files, index_pages
 
 PANEL: Final = "Inputs"
 
-command = typer.Typer()
+command = Typer()
 
 
 @command.command("index")
@@ -28,17 +28,14 @@ command = typer.Typer()
 def index(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="Folders of HARs, WARCs, WACZs and page files, at any depth."
-        ),
+        Argument(metavar="FOLDER...", help="Folders of HARs, WARCs, WACZs and page files, at any depth."),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A CSV file. (default: standard output)"),
+        Path | None, Option("--output", "-o", metavar="FILE", help="A CSV file. (default: standard output)")
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--jobs", "-j", min=1, max=1024, help="Number of files to read in parallel. (default: by cores)"
         ),
     ] = None,
@@ -66,7 +63,7 @@ def index(
                     print_message(f"damaged: {one.error}")
         except KeyboardInterrupt:
             print_message(f"interrupted after {read:,} files")
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            raise Exit(EXIT_INTERRUPTED) from None
     if not quiet:
         of_them = f", {damaged:,} of them damaged" if damaged else ""
         print_message(f"{plural(pages, 'page')} in {plural(read, 'file')}{of_them}")

@@ -4,8 +4,8 @@ import socket
 from itertools import groupby
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, Target, probe, target_of
 from fastopen.apps.diagnose.probe.words import Conclusion, conclude
@@ -21,12 +21,10 @@ HOSTS_MAX: Final = 100
 
 
 def command(
-    hosts: Annotated[
-        list[str], typer.Argument(metavar="HOST[:PORT]...", help="Servers; port 443 by default.")
-    ],
-    ipv4: Annotated[bool, typer.Option("--ipv4", "-4", help="IPv4 only.")] = False,
-    ipv6: Annotated[bool, typer.Option("--ipv6", "-6", help="IPv6 only.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds for each connection.")] = 5.0,
+    hosts: Annotated[list[str], Argument(metavar="HOST[:PORT]...", help="Servers; port 443 by default.")],
+    ipv4: Annotated[bool, Option("--ipv4", "-4", help="IPv4 only.")] = False,
+    ipv6: Annotated[bool, Option("--ipv6", "-6", help="IPv6 only.")] = False,
+    timeout: Annotated[float, Option(min=0.1, max=60, help="Seconds for each connection.")] = 5.0,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

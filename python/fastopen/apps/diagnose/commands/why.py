@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Exit, Option
 
 from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
 from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
@@ -24,9 +24,9 @@ INDENT: Final = " " * 9
 
 def command(
     seconds: Annotated[
-        float, typer.Option(min=0, max=3600, help="Time to watch counters; 0 for their totals.")
+        float, Option(min=0, max=3600, help="Time to watch counters; 0 for their totals.")
     ] = 3.0,
-    watch: Annotated[bool, typer.Option("--watch", help="Repeat until interrupted.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Repeat until interrupted.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check if TCP Fast Open works on this machine's own network, and if not, why and what to do.
@@ -39,7 +39,7 @@ def command(
         while watch:
             faulty = _look(seconds or 1.0, as_json=json)
     except KeyboardInterrupt:
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise Exit(EXIT_INTERRUPTED) from None
     exit_if(faulty)
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option, Typer
 
 from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_json, print_line
@@ -47,25 +47,24 @@ class BuildWatcher(LiveBar):
 
 PANEL: Final = "Trust"
 
-command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove the virtual engine's kernels.")
+command = Typer(no_args_is_help=True, help="Build, test, list and remove the virtual engine's kernels.")
 
 
 @command.command("build")
 def build(
     source: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)"),
+        Path | None, Option(metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)")
     ] = None,
     version: Annotated[
-        str | None, typer.Option(metavar="X.Y", help="Version of apt's kernels. (default: the newest)")
+        str | None, Option(metavar="X.Y", help="Version of apt's kernels. (default: the newest)")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Build an installed kernel again.")] = False,
+    force: Annotated[bool, Option("--force", help="Build an installed kernel again.")] = False,
     if_missing: Annotated[
-        bool, typer.Option("--if-missing", help="Build only if no kernel of this configuration is installed.")
+        bool, Option("--if-missing", help="Build only if no kernel of this configuration is installed.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
+        Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
     ] = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -90,7 +89,7 @@ def build(
 @command.command("info")
 def info(
     name: Annotated[
-        str | None, typer.Argument(help="A kernel's name or its beginning. (default: the one in use)")
+        str | None, Argument(help="A kernel's name or its beginning. (default: the one in use)")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -124,7 +123,7 @@ def list_kernels(json: JsonOption = False) -> None:
 
 
 @command.command("remove")
-def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the beginning of one.")]) -> None:
+def remove(name: Annotated[str, Argument(help="A kernel's name or the beginning of one.")]) -> None:
     """Remove an installed kernel."""
     folder = kernels.remove(name)
     print_line(f"{folder.name}: removed")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
-import typer
+from typer import Argument, Option
 
 from fastopen.common.errors import unwritable
 from fastopen.engines import find_program
@@ -17,18 +17,16 @@ PANEL: Final = "Real networks and programs"
 COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
 STANDARD_ERROR: Final = 2
 JsonReportOption = Annotated[
-    bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
+    bool, Option("--json", help="Print the report as one line of JSON, the last on standard error.")
 ]
 ReportFileOption = Annotated[
-    Path | None, typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE.")
+    Path | None, Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE.")
 ]
-NoReportOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")]
+NoReportOption = Annotated[bool, Option("--quiet", "-q", help="Print no report.")]
 
 
 def command(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")
-    ],
+    command: Annotated[list[str], Argument(metavar="COMMAND...", help="The program and its arguments.")],
     json: JsonReportOption = False,
     report: ReportFileOption = None,
     quiet: NoReportOption = False,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import typer
+from typer import Argument, Option
 
 from fastopen.apps.programs.commands.exec import (
     JsonReportOption,
@@ -62,37 +62,37 @@ def _date(text: object) -> datetime:
 def command(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
+        Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
     ] = None,
     engine: Annotated[
         Literal["host", "virtual"],
-        typer.Option(help="host: this machine's kernel in real time; virtual: in virtual time."),
+        Option(help="host: this machine's kernel in real time; virtual: in virtual time."),
     ] = "host",
     serve: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="[NAME=]CMD",
             help="A program at the other end of the link, at a host of this name; repeatable.",
         ),
     ] = None,
     page: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="PAGE",
             help="Page whose hosts exist in the world, as for fastopen run. (default: example; none with"
             " --serve)",
         ),
     ] = None,
-    tfo: Annotated[bool, typer.Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
+    tfo: Annotated[bool, Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
     json: JsonReportOption = False,
     report: ReportFileOption = None,
     quiet: NoReportOption = False,
     pcap: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the packets of both ends, as pcapng.")
+        Path | None, Option(metavar="FILE", help="Write the packets of both ends, as pcapng.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Empty folder of virtual time whose files are kept. All other written files are lost.",
         ),
@@ -100,13 +100,11 @@ def command(
     kernel: OneKernelOption = None,
     seed: Annotated[
         int,
-        typer.Option(
-            min=0, max=2**31 - 1, help="Seed of cookies and loss, and of all randomness in virtual time."
-        ),
+        Option(min=0, max=2**31 - 1, help="Seed of cookies and loss, and of all randomness in virtual time."),
     ] = 0,
     date: Annotated[
         datetime | None,
-        typer.Option(
+        Option(
             metavar="DATE",
             parser=_date,
             show_default=False,
@@ -115,7 +113,7 @@ def command(
     ] = None,
     isolate: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--isolate",
             help="Show the command only programs, libraries and fonts, and do not run it as root.",
         ),

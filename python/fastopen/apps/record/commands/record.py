@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from fastopen.apps.record.browser import LoadError, Recorder
 from fastopen.apps.record.har import Loaded, har_of
@@ -25,28 +25,25 @@ SUFFIXES: Final = (".har", ".wacz")
 
 
 def command(
-    urls: Annotated[
-        list[str], typer.Argument(metavar="URL...", help="Pages, or .pages files that list them.")
-    ],
+    urls: Annotated[list[str], Argument(metavar="URL...", help="Pages, or .pages files that list them.")],
     output: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             metavar="FILE",
             help="File to write: a .har, or a .wacz with the bodies as received.",
         ),
     ],
-    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
+    timeout: Annotated[float, Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
     settle: Annotated[
-        float, typer.Option(min=0, max=600, help="Longest time to wait for later requests, in seconds.")
+        float, Option(min=0, max=600, help="Longest time to wait for later requests, in seconds.")
     ] = 5.0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate.")] = False,
+    insecure: Annotated[bool, Option("--insecure", help="Accept any certificate.")] = False,
     browser_argument: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ARGUMENT", help="Additional argument for Chromium; repeatable."),
+        list[str] | None, Option(metavar="ARGUMENT", help="Additional argument for Chromium; repeatable.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Record live pages with Chromium, as one HAR or WACZ.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
-import typer
+from typer import Argument, Option
 
 from fastopen.apps.serve_bench.bench import read_bench
 from fastopen.apps.serve_bench.results import (
@@ -35,68 +35,60 @@ PANEL: Final = "Real networks and programs"
 def command(
     bench: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[BENCH]",
             help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file.",
         ),
     ] = None,
-    arms: Annotated[str | None, typer.Option(help="Arms: off, cold, warm. (default: all)")] = None,
+    arms: Annotated[str | None, Option(help="Arms: off, cold, warm. (default: all)")] = None,
     rates: Annotated[
-        str | None,
-        typer.Option(help="Transactions that begin each second, even if earlier ones are not complete."),
+        str | None, Option(help="Transactions that begin each second, even if earlier ones are not complete.")
     ] = None,
     clients: Annotated[
-        str | None, typer.Option(help="Clients that make one transaction after another, instead of --rates.")
+        str | None, Option(help="Clients that make one transaction after another, instead of --rates.")
     ] = None,
-    duration: Annotated[
-        str | None, typer.Option(help="Time in which transactions begin. (default: 10s)")
-    ] = None,
+    duration: Annotated[str | None, Option(help="Time in which transactions begin. (default: 10s)")] = None,
     rtt: Annotated[
-        str | None, typer.Option(help="RTT of the link, which has no rate limit. (default: 20ms)")
+        str | None, Option(help="RTT of the link, which has no rate limit. (default: 20ms)")
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Size of an answer's body. (default: 5kB)")] = None,
+    size: Annotated[str | None, Option(help="Size of an answer's body. (default: 5kB)")] = None,
     hosts: Annotated[
         int | None,
-        typer.Option(
-            help="Number of addresses of the server; a warm client has a cookie for each. (default: 16)"
-        ),
+        Option(help="Number of addresses of the server; a warm client has a cookie for each. (default: 16)"),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COMMAND", help="Command of an external server instead of the origins (docs/servers.md)."
         ),
     ] = None,
     server_listen: Annotated[
         bool,
-        typer.Option(
-            "--server-listen", help="Give the external server's listeners a TFO queue if they have none."
-        ),
+        Option("--server-listen", help="Give the external server's listeners a TFO queue if they have none."),
     ] = False,
     tfo_queue: Annotated[
-        str | None, typer.Option(help="TFO queues of the origins' listeners. (default: 4096)")
+        str | None, Option(help="TFO queues of the origins' listeners. (default: 4096)")
     ] = None,
     syncookies: Annotated[
-        str | None,
-        typer.Option(help="tcp_syncookies: 0 never, 1 when a queue is full, 2 always. (default: 0)"),
+        str | None, Option(help="tcp_syncookies: 0 never, 1 when a queue is full, 2 always. (default: 0)")
     ] = None,
     flood: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="SYN floods: none, plain:RATE without cookies, invalid:RATE or valid:RATE with cookies"
             " and data. (default: none)"
         ),
     ] = None,
     new_key: Annotated[
-        str | None, typer.Option(help="New cookie key halfway: none, replace or add. (default: none)")
+        str | None, Option(help="New cookie key halfway: none, replace or add. (default: none)")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)")
+        int | None, Option(help="Number of rounds in real time; virtual time needs one. (default: 5)")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the order and the keys. (default: 1)")] = None,
+    seed: Annotated[int | None, Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
         Literal["auto", "host", "virtual"],
-        typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
+        Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
     ] = "auto",
     kernel: OneKernelOption = None,
     json: JsonOption = False,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from time import time
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option, Typer
 
 from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.cli.output import exit_if, print_json, print_line
@@ -20,12 +20,12 @@ PANEL: Final = "Runs"
 DAY_S: Final = 86_400
 Folder = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="[DIR]", envvar=STORE_VARIABLE, help=f"The store, or its URL. (default: {STORE_VARIABLE})"
     ),
 ]
 
-command = typer.Typer(no_args_is_help=True, help="Inspect, prune and verify a store of results.")
+command = Typer(no_args_is_help=True, help="Inspect, prune and verify a store of results.")
 
 
 @command.command("info")
@@ -58,17 +58,15 @@ def info(folder: Folder = None, kernel: OneKernelOption = None, json: JsonOption
 def prune_store(
     folder: Folder = None,
     days: Annotated[
-        float | None, typer.Option(min=0, help="Remove results older than this number of days.")
+        float | None, Option(min=0, help="Remove results older than this number of days.")
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="BYTES", help="Remove the oldest results until the store has this size, such as 10GB."
         ),
     ] = None,
-    others: Annotated[
-        bool, typer.Option("--others", help="Remove results of other programs and kernels.")
-    ] = False,
+    others: Annotated[bool, Option("--others", help="Remove results of other programs and kernels.")] = False,
     kernel: OneKernelOption = None,
 ) -> None:
     """Remove damaged results, and the results that the options select."""
@@ -87,7 +85,7 @@ def prune_store(
 def verify_store(
     folder: Folder = None,
     sample: Annotated[
-        str, typer.Option(metavar="SHARE", help="Share of the results: 1/1000, 5%, 1 (all).")
+        str, Option(metavar="SHARE", help="Share of the results: 1/1000, 5%, 1 (all).")
     ] = "1/1000",
     kernel: OneKernelOption = None,
     jobs: JobsOption = None,
