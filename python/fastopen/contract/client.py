@@ -126,8 +126,7 @@ class Client(Part):
             raise ValueError("the first word of command is empty")
         for key, (message, otherwise) in _NEED_A_CAPABILITY.items():
             if getattr(self, key) != type(self).model_fields[key].default:
-                can = partial(_has, key)
-                require(self, can, message.format(self.label), otherwise, f"client.{key}")
+                require(self, partial(_has, key), message.format(self.label), otherwise, f"client.{key}")
         if "load" not in self.phases:
             raise conflict("the phase load is missing", "add it", "client.phases")
         return self

@@ -179,11 +179,11 @@ COMMAND: Final = ClientType(
     sessions=frozenset({"none", "resumed", "early"}),
     only_by_name=frozenset({"3", "resumed", "early"}),
 )
-_HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
     usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
+    usual |= dict.fromkeys(("http_in_the_clear", "http_over_tls"), frozenset({"1.1"}))
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 
 
@@ -211,8 +211,6 @@ _TOOLS: Final = (
         exit_codes=(8,),
         kept="--http-keep-alive=on",
         closed="--http-keep-alive=off",
-        http_in_the_clear=_HTTP11,
-        http_over_tls=_HTTP11,
     ),
     # wget finds references only in files, not in output to /dev/null.
     _tool(
@@ -222,8 +220,6 @@ _TOOLS: Final = (
         f" robots=off {KEEP_ALIVE} --delete-after {URL}",
         exit_codes=(8,),
         closed="--no-http-keep-alive",
-        http_in_the_clear=_HTTP11,
-        http_over_tls=_HTTP11,
     ),
     # aria2's resolver (c-ares) queries a name server and does not read the hosts file, so it is switched off.
     _tool(
@@ -236,8 +232,6 @@ _TOOLS: Final = (
         exit_codes=(3, 22, 24, 29),
         kept="--enable-http-keep-alive=true",
         closed="--enable-http-keep-alive=false",
-        http_in_the_clear=_HTTP11,
-        http_over_tls=_HTTP11,
     ),
 )
 CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}

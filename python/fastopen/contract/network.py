@@ -154,8 +154,7 @@ class Network(Part):
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
                 message = f"a bulk flow needs a rate limit, but --{way} has none"
-                remedy = f"set --{way} or --{way}-trace"
-                raise conflict(message, remedy, "network.cross", f"network.{way}")
+                raise conflict(message, f"set --{way} or --{way}-trace", "network.cross", f"network.{way}")
         return self
 
     @model_validator(mode="after")
