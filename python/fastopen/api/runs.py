@@ -77,8 +77,7 @@ class Run(Closing):
 
     def loads(self) -> "pd.DataFrame":
         """Return a data frame with a row for each load, valid or not. docs/json.md lists the columns."""
-        loads = map(Flattener(self._store).load, self._store.loads())
-        return _frame(TABLES["loads"], loads)
+        return _frame(TABLES["loads"], map(Flattener(self._store).load, self._store.loads()))
 
     def requests(self) -> "pd.DataFrame":
         """Return a data frame with a row for each request. The column `load` has the number of the load, as

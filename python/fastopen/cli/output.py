@@ -117,8 +117,7 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
-    escaped = console().options.ascii_only
-    text = json.dumps(document, indent=2, ensure_ascii=escaped, allow_nan=False)
+    text = json.dumps(document, indent=2, ensure_ascii=console().options.ascii_only, allow_nan=False)
     sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()
 

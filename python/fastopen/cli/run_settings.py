@@ -162,9 +162,8 @@ class RunSettings:
             **others,
         )
         asked = _with_control(experiment) if self.aa else experiment
-        printing = Printing(self.json, self.quiet, self.report, self.plot)
         with on_workers(options, self.workers) as placed:
-            run_and_print(asked, imported, placed, printing)
+            run_and_print(asked, imported, placed, Printing(self.json, self.quiet, self.report, self.plot))
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
         """Return the part of the run that `--shard` requests. Raises InputError if other options forbid

@@ -120,8 +120,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 def _numbers(grid: Grid) -> dict[str, int]:
     """Map texts about the settings of rows to numbers to show instead; {} if these would save no space."""
-    merged = _merged_factors(grid)
-    if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
+    if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
     return {words: number for number, words in enumerate(distinct, 1)}
@@ -154,8 +153,7 @@ def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
     words = (_words(grid, row) for row in grid.rows)
     merged = (Entry(str(numbers[one]) if numbers else one) for one in words)
     rows = ((*row[:first], one, *row[first:]) for row, one in zip(left.rows, merged, strict=True))
-    column = Column("no." if numbers else "", "key")
-    columns = (*left.columns[:first], column, *left.columns[first:])
+    columns = (*left.columns[:first], Column("no." if numbers else "", "key"), *left.columns[first:])
     return Grid(grid.title, columns, tuple(rows), grouped=grid.grouped)
 
 
@@ -192,10 +190,9 @@ def _table(grid: Grid, layout: Layout) -> Table:
         if grid.grouped and before == row[0]:
             entries[0] = Entry("")
         before = row[0]
-        ends = grouped and following is not None and following[0] != row[0]
         table.add_row(
             *(_text(one, layout, marked=has) for one, has in zip(entries, marked, strict=True)),
-            end_section=ends,
+            end_section=grouped and following is not None and following[0] != row[0],
         )
     return table
 

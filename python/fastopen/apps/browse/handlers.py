@@ -211,13 +211,12 @@ async def loads(at: Guarded, name: str) -> None:
         return paging, run.listed(listing, paging.start, ROWS)
 
     paging, rows = await at.kept.read(name, read)
-    arguments = {key: at.get_query_argument(key, "") for key in ("cell", "valid", "q", "order")}
     at.show(
         "loads.html.jinja",
         title="Loads",
         name=name,
         cell=None if listing.cell is None else outline.cell_name(outline.cells[listing.cell]),
-        arguments=arguments,
+        arguments={key: at.get_query_argument(key, "") for key in ("cell", "valid", "q", "order")},
         orders=ORDERS,
         paging=paging,
         loads=[(row, load_name(outline, row)) for row in rows],
@@ -296,7 +295,6 @@ async def loads_compared(at: Guarded) -> None:
     if before.path is not None and after.path is not None:
         pieces = changed_pieces((before.page, before.path), (after.page, after.path))
         grid = pieces_grid(pieces[:PIECES_MAX])
-    asked = {"a": first, "a_load": before.row.number, "b": second, "b_load": after.row.number}
     at.show(
         "loads_compared.html.jinja",
         title="Two loads compared",
@@ -304,7 +302,7 @@ async def loads_compared(at: Guarded) -> None:
         kinds=kind_colours(),
         bars=path_bars({letter: kinds_of(one.path) for letter, _, one in loads if one.path is not None}),
         grid=grid,
-        asked=asked,
+        asked={"a": first, "a_load": before.row.number, "b": second, "b_load": after.row.number},
     )
 
 
@@ -343,5 +341,4 @@ async def runs_compared(at: Guarded) -> None:
         one = compare_runs(before, after)
         return comparison_section(one, list(checks_of(asked, one.cells)))
 
-    html = await at.kept.threads.run(compared)
-    at.show_part("Two runs compared", html, ("the runs", at.link()))
+    at.show_part("Two runs compared", await at.kept.threads.run(compared), ("the runs", at.link()))

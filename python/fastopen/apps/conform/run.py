@@ -164,10 +164,9 @@ def conform(
     """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time. If `kernel`
     is None, run them on the kernel of this machine, whose version is `linux`. `watch` is called after each
     script with its name, the number of scripts that have run, and the number of all scripts."""
-    built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)
-        (work / "packetdrill.program").write_bytes(built.read_bytes())
+        (work / "packetdrill.program").write_bytes(packetdrill(folder).read_bytes())
         (work / "packetdrill.program").chmod(0o755)
         scripts = stage(folder, None if kernel is None else kernel.path, work)
         there = [script for script in scripts if kernel is None or not script.is_ipv6]

@@ -172,8 +172,7 @@ class Apt:
         raise MachineError(f"apt found no kernel source: {why}", f"check the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:
-        command = ["apt-get", *self._options(), "download", f"{package.name}={package.version}"]
-        done = self._run(command)
+        done = self._run(["apt-get", *self._options(), "download", f"{package.name}={package.version}"])
         found = sorted(self._folder.glob("*.deb"))
         if done.returncode or not found:
             raise MachineError(f"apt could not fetch {package.name}: {_complaint(done.stderr)}", GIVE_SOURCE)

@@ -151,8 +151,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
         check_room(folder)
         with (folder / LOG).open("wb", buffering=0) as log:  # unbuffered: programs write into it as well
             try:
-                own = recipe.copied_to(work / "recipe")
-                return _build(_Job(request, own, work, log, watch, started))
+                return _build(_Job(request, recipe.copied_to(work / "recipe"), work, log, watch, started))
             except StepFailedError as error:
                 raise MachineError(*_message_and_remedy(error.program, folder / LOG)) from None
             except OSError as error:

@@ -84,7 +84,6 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
     asked, response = exchange.asked, exchange.response or {}
     timings = _timings(exchange)
     prefetched = "prefetch" if response.get("fromPrefetchCache") else None
-    cache = "disk" if response.get("fromDiskCache") else prefetched
     entry = {
         "pageref": page,
         "startedDateTime": _moment(asked["wallTime"]),
@@ -95,7 +94,7 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
         "timings": timings,
         "_initiator": asked.get("initiator", {}),
         "_resourceType": str(asked.get("type", "Other")).lower(),
-        "_fromCache": cache,
+        "_fromCache": "disk" if response.get("fromDiskCache") else prefetched,
         "serverIPAddress": str(response.get("remoteIPAddress", "")).strip("[]"),
         "connection": str(response.get("connectionId") or ""),
     }
@@ -201,5 +200,4 @@ def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _moment(wall_s: float) -> str:
-    text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
-    return text.replace("+00:00", "Z")
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

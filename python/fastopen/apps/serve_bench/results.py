@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from fastopen.analysis.statistics.intervals import Interval, median_interval
 from fastopen.apps.serve_bench.bench import Bench, BenchCell, cells_of, flood_words, jobs_of
 from fastopen.common.errors import MachineError
+from fastopen.common.grouping import grouped
 from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
 from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
 from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
@@ -206,11 +207,9 @@ class BenchResult:
         rows = []
         for number, cell in enumerate(self.cells):
             records = self.records.get(number, {})
-            reasons: dict[str, tuple[int, str]] = {}
-            for record in records.values():
-                for reason in record.invalid[:1]:
-                    count, first = reasons.get(reason.kind, (0, reason.detail))
-                    reasons[reason.kind] = count + 1, first
+            firsts = (record.invalid[0] for record in records.values() if record.invalid)
+            details = grouped((reason.kind, reason.detail) for reason in firsts)
+            reasons = {str(kind): (len(found), found[0]) for kind, found in details.items()}
             baseline = {} if cell.arm == "off" else valid.get(replace(cell, arm="off"), {})
             rows.append(CellRow(cell, valid[cell], baseline, len(records), reasons))
         return rows

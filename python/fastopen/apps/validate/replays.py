@@ -237,10 +237,9 @@ def _print(found: ReplayValidation) -> None:
             f" {recorded:.1f} ms recorded"
             + (f"; {cached} more, which a cache answered when recorded" if cached else "")
         )
-    explained = sorted(found.validated, key=lambda one: -abs(one.error_percent))
     lines = [
         Text.assemble((one.page, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")
-        for one in explained
+        for one in sorted(found.validated, key=lambda one: -abs(one.error_percent))
         if one.cause is not None and abs(one.error_percent) >= EXPLAINED_PERCENT
     ]
     if lines:

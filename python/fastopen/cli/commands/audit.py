@@ -51,8 +51,7 @@ def _renderables(
     of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)
-    sizes = Counter(cell.experiment for cell in cells)
-    for experiment, size in sizes.items():
+    for experiment, size in Counter(cell.experiment for cell in cells).items():
         found = of_table.get(experiment, {})
         found_text = f"{len(found)} of {size} cells" if found else "nothing found"
         units = [one for ones in found.values() for one in ones if one.kind == "units"]

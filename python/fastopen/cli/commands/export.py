@@ -59,8 +59,7 @@ def command(
             from fastopen.analysis.attribution import analyse_run
             from fastopen.report.figures.filmstrip import export_filmstrips
 
-            analysis = analyse_run(store)
-            count = export_filmstrips(analysis, folder, place, replace=force, watch=watch)
+            count = export_filmstrips(analyse_run(store), folder, place, replace=force, watch=watch)
             missing = {}
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}

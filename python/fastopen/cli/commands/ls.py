@@ -45,8 +45,7 @@ def command(
     else:
         for run in runs:
             target.print(_lines(run, target.width))
-    total = shown_size(sum(run.bytes for run in runs))
-    print_line(f"{total} in {place}", "dim")
+    print_line(f"{shown_size(sum(run.bytes for run in runs))} in {place}", "dim")
 
 
 def _grid(runs: Sequence[RunSummary]) -> Grid:

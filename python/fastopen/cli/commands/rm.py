@@ -18,6 +18,5 @@ def command(runs: Annotated[list[str], Argument(metavar="RUN...", help="Folders 
     for run in runs:
         with collected(problems):
             folder = find_run(run)
-            size = shown_size(remove_run(folder))
-            print_line(f"removed {folder}, {size}")
+            print_line(f"removed {folder}, {shown_size(remove_run(folder))}")
     raise_all(problems)

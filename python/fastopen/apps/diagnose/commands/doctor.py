@@ -82,8 +82,7 @@ def _checks() -> Iterator[Check]:
     resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
     exact, detail = resolution_us < TIMER_MAX_US, f"resolution {resolution_us:g} us"
     yield Check("timers", exact, detail, "boot a kernel with high-resolution timers (highres=on)")
-    cores = len(os.sched_getaffinity(0))
-    yield Check("cores", True, f"{cores}; {default_parallel()} worlds in parallel")
+    yield Check("cores", True, f"{len(os.sched_getaffinity(0))}; {default_parallel()} worlds in parallel")
     yield from _program()
     yield _virtual_kernel()
 
@@ -118,8 +117,7 @@ def _settings() -> Iterator[Check]:
         value = sysctl(name)
         if value is None:
             continue
-        for_root_too = name.startswith("user.")
-        ok = value != forbidding or (os.geteuid() == 0 and not for_root_too)
+        ok = value != forbidding or (os.geteuid() == 0 and not name.startswith("user."))
         yield Check(name, ok, value, f"as root: {remedy}")
 
 

@@ -54,8 +54,7 @@ def target_of(text: str) -> Target:
     found = _ASKED.match(text.strip())
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
-        remedy = "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST"
-        raise InputError("invalid server", text, remedy)
+        raise InputError("invalid server", text, "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST")
     encrypted = found["scheme"] == "https" if found["scheme"] else port in TLS_PORTS
     return Target((found["v6"] or found["name"]).lower(), port, "https" if encrypted else "http")
 

@@ -171,8 +171,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
         return None
     with own:
         try:
-            protocol = own.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL)
-            mptcp = protocol == IPPROTO_MPTCP
+            mptcp = own.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == IPPROTO_MPTCP
             if not (is_tcp or mptcp) or not own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 return None
             able = True

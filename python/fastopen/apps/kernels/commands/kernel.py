@@ -76,9 +76,8 @@ def build(
         raise InputError("cannot be combined with --source", "--version", "drop one of them")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
         raise InputError(f"{version!r} is not a version of Linux", "--version", "write X.Y, such as 6.12")
-    request = BuildRequest(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
-        built = build_kernel(request, watcher)
+        built = build_kernel(BuildRequest(source, version, force, if_missing, jobs), watcher)
     if json:
         print_json({"new": built.new, **described(built.kernel)})
         return
@@ -131,8 +130,7 @@ def remove(name: Annotated[str, Argument(help="A kernel's name or the beginning 
 
 def described(kernel: Kernel) -> dict[str, Any]:
     """Return the JSON document of a kernel: its path, its manifest and `outdated` (see `is_outdated`)."""
-    outdated = is_outdated(kernel)
-    return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
+    return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": is_outdated(kernel)}
 
 
 def _grid(usable: list[Kernel]) -> Grid:
