@@ -75,14 +75,11 @@ def _settings(machine: Machine) -> Iterator[Observation]:
 
 
 def _listeners(machine: Machine) -> Iterator[Observation]:
-    if not machine.fastopen & SERVER:
+    if not machine.fastopen & SERVER or machine.fastopen & SERVER_ALL:
         return
     known = [listener for listener in machine.listeners if listener.queue is not None]
-    if not known or machine.fastopen & SERVER_ALL:
-        return
     for listener in (one for one in known if not one.able):
-        says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) uses MPTCP,"
-        says += " which sends no cookie on this kernel"
+        says = f"the listener at {_shown(listener)} uses MPTCP, which sends no cookie on this kernel"
         todo = "switch MPTCP off in the server (Go: GODEBUG=multipathtcp=0), or as root:"
         todo += " sysctl -w net.mptcp.enabled=0"
         yield Observation("mptcp-listener", True, says, named("no-queue"), todo)
@@ -93,16 +90,14 @@ def _listeners(machine: Machine) -> Iterator[Observation]:
         yield Observation("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     for listener in plain:
         if listener.queue and listener.queue < SHORT_QUEUE:
-            says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) holds"
-            says += f" {listener.queue} connections with data in the SYN until they are established;"
-            says += " further ones fall back"
-            todo = BEHAVIOURS["short-queue"].remedy
-            yield Observation("short-queue", True, says, named("short-queue"), todo)
+            says = f"the listener at {_shown(listener)} holds {listener.queue} connections with data in the"
+            says += " SYN until they are established; further ones fall back"
+            row = BEHAVIOURS["short-queue"]
+            yield Observation("short-queue", True, says, (row,), row.remedy)
 
 
 def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
-    active, failed = grown["TCPFastOpenActive"], grown["TCPFastOpenActiveFail"]
-    taken, again = grown["TCPFastOpenPassive"], grown["TCPSynRetrans"]
+    active, taken, again = grown["TCPFastOpenActive"], grown["TCPFastOpenPassive"], grown["TCPSynRetrans"]
     if active:
         says = f"TCPFastOpenActive counted {active}: data in the SYN was acknowledged"
         yield Observation("client-works", False, says, named("none"))
@@ -117,7 +112,8 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
         todo = "probe the server from another network: fastopen probe HOST"
         yield Observation("client-blackhole", True, says, named("drop-answers"), todo)
     # Both ends of a connection may be on this machine: leave out failures that its servers have counted.
-    failed -= min(failed, grown["TCPFastOpenListenOverflow"] + grown["TCPFastOpenPassiveFail"])
+    counted = grown["TCPFastOpenListenOverflow"] + grown["TCPFastOpenPassiveFail"]
+    failed = max(grown["TCPFastOpenActiveFail"] - counted, 0)
     if failed and not taken:
         rows = tuple(_failures(machine, grown))
         says = f"TCPFastOpenActiveFail counted {failed}: data in the SYN was not acknowledged"
@@ -128,10 +124,8 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
         todo = "run fastopen probe HOST to find the cause"
         yield Observation("client-fails", True, says, rows, todo)
     elif failed:
-        says = (
-            f"TCPFastOpenActiveFail and TCPFastOpenPassive counted {failed} and {taken}: answers of servers"
-        )
-        says += " here that accepted data in the SYN were lost, or clients here failed"
+        says = f"TCPFastOpenActiveFail and TCPFastOpenPassive counted {failed} and {taken}: answers of"
+        says += " servers here that accepted data in the SYN were lost, or clients here failed"
         rows = named("drop-answers", "strip-data", "drop-synack")
         yield Observation("answers-lost", True, says, rows, "fastopen probe HOST")
     if active or grown["TCPFastOpenActiveFail"] or not machine.fastopen & CLIENT:
@@ -218,12 +212,12 @@ def _hands_out_cookies(machine: Machine) -> bool:
 
 
 def _named(listeners: Sequence[LocalListener]) -> str:
-    return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
+    return ", ".join(sorted({*map(_shown, listeners)})[:4])
 
 
 def _set(value: int) -> str:
     return f"as root: sysctl -w net.ipv4.tcp_fastopen={value}"
 
 
-def _at(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+def _shown(one: LocalListener) -> str:
+    return f"{f'[{one.address}]' if ':' in one.address else one.address}:{one.port} ({one.process})"
