@@ -144,15 +144,15 @@ def verify(
     kept: dict[str, tuple[Result, Job]] = {}
     taken = 0
     for number, name in enumerate(names, 1):
-        result, job = _read(store, name)
-        if result is None or job is None:
+        entry = _read(store, name)
+        if entry is None:
             found.damaged += 1
-        elif result.maker != maker.digest:
+        elif (result := entry[0]).maker != maker.digest:
             found.of_others += 1
         elif result.decided_by[1]:
             found.not_again += 1
         else:
-            kept[result.key] = (result, job)
+            kept[result.key] = entry
             taken += result.size + json_memory.estimated_bytes(result.decided_by[-1])
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
             _repeat(store, engine, maker, kept, found)
@@ -160,22 +160,17 @@ def verify(
     return found
 
 
-def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a stored result and its job, or (None, None) if the file is damaged. A job that would run a
-    program or read a file also counts as damaged, because strangers may write to the store."""
+def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | None:
+    """Return a stored result and its job, or None if the file is damaged. A job that would run a program or
+    read a file also counts as damaged, because strangers may write to the store."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)
     except (OSError, DamagedResultError, ValueError):
-        return None, None
-    if (
-        store.name(result.key) != name
-        or not can_be_stored(job)
-        or job.origins.bodies_file is not None
-        or len(result.records) != 1 + len(job.loads)
-    ):
-        return None, None
-    return result, job
+        return None
+    runs_here = can_be_stored(job) and job.origins.bodies_file is None
+    whole = store.name(result.key) == name and len(result.records) == 1 + len(job.loads)
+    return (result, job) if runs_here and whole else None
 
 
 def _repeat(

@@ -1,7 +1,7 @@
 """Define `fastopen validate transfer`: predict loads over other networks from one load, and check them."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,23 +105,15 @@ class Transfer:
     loads: PageLoads
     repeats: int
 
-    def predictions(
-        self, pages: Iterable[Page], watch: Callable[[str], Watch]
-    ) -> Iterator[Prediction | InputError]:
-        """Yield the predicted page load times of each page, or an InputError if its recording is invalid."""
-        for page in pages:
-            watcher = watch(page.name)
-            try:
-                recorded = self._recorded(page, watcher)
-            except InputError as error:
-                yield error
-                continue
-            assert recorded.recording is not None
-            loaded = partial(self._loaded_before, watch=watcher)
-            imported = calibrate(recorded.page, recorded.recording.exchanges, loaded)
-            measured = self._loaded(page, (CHROMIUM.label,), watcher)
-            predicted = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
-            yield from self._compared((page, measured), (imported, predicted))
+    def predictions(self, page: Page, watch: Watch) -> Iterator[Prediction]:
+        """Return the predicted page load times of a page. Raises InputError if its recording is invalid."""
+        recorded = self._recorded(page, watch)
+        assert recorded.recording is not None
+        loaded = partial(self._loaded_before, watch=watch)
+        imported = calibrate(recorded.page, recorded.recording.exchanges, loaded)
+        measured = self._loaded(page, (CHROMIUM.label,), watch)
+        predicted = self._loaded(imported, (LOADER.label, CHROMIUM.label), watch)
+        return self._compared((page, measured), (imported, predicted))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
         """Load the page once over the network `before`, and return the page imported from that load's HAR."""
@@ -236,12 +228,12 @@ def transfer(
     found: list[Prediction] = []
     failed = False
     with page_watchers(quiet=quiet) as watch:
-        for one in task.predictions(imported, watch):
-            if isinstance(one, InputError):
-                print_message(f"left out: {one}")
+        for page in imported:
+            try:
+                found += task.predictions(page, watch(page.name))
+            except InputError as error:
+                print_message(f"left out: {error}")
                 failed = True
-            else:
-                found.append(one)
     if json:
         print_json(
             {"format": "fastopen-transfer/1", "pages": [one.as_json() for one in found], **summary(found)}

@@ -46,13 +46,8 @@ def command(
     )
     rows = (
         (
-            *(
-                *([run] * several),
-                one.page,
-                one.path,
-                ARMS[one.arm].short_label,
-                *([one.otherwise] * otherwise),
-            ),
+            *(*([run] * several), one.page, one.path),
+            *(ARMS[one.arm].short_label, *([one.otherwise] * otherwise)),
             *(f"{one.rtt_ms:g}", shown(one.saved_ms), _cost(one)),
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )

@@ -182,16 +182,9 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
             error, timed_out = f"nothing for {timeout_s:g} s", True
         except OSError as fault:
             error = fault.strerror or str(fault)
-        trial = _trial(client, opening, error, answered, timed_out=timed_out)
+        raw = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
-        return trial
-
-
-def _trial(
-    client: socket.socket, opening: Opening, error: str | None, answered: float | None, *, timed_out: bool
-) -> Trial:
-    raw = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
     (rtt_us,), (retransmits,) = struct.unpack_from("=I", raw, 68), struct.unpack_from("=I", raw, 100)
     return Trial(
         opening=opening,
