@@ -133,16 +133,12 @@ class Job(Part):
     the world program must then find the load invalid."""
 
     @model_validator(mode="after")
-    def _heads_can_be_sent(self) -> Self:
+    def _page_fits(self) -> Self:
         for index, resource in enumerate(self.page.resources):
             if max(resource.request_header_bytes, resource.response_header_bytes) > HEAD_MAX_BYTES:
                 raise ValueError(f"page.resources[{index}]: a head is longer than {HEAD_MAX_BYTES} bytes")
             if len(resource.url) > TARGET_MAX_BYTES and len(target_of(resource.url)) > TARGET_MAX_BYTES:
                 raise ValueError(f"page.resources[{index}].url: is longer than {TARGET_MAX_BYTES} bytes")
-        return self
-
-    @model_validator(mode="after")
-    def _named_hosts_exist(self) -> Self:
         known = set(self.page.hosts())
         for place, named in (
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us),
@@ -156,17 +152,13 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
-    def _both_ends_agree(self) -> Self:
+    def _settings_are_compatible(self) -> Self:
         over_tls = ["tls" in load.transport for load in self.loads]
         clear, encrypted = not all(over_tls), any(over_tls)
         check_ends(self.client, self.origins, self.tcp, self.tls, clear=clear, encrypted=encrypted)
         check_network(self.network, self.client, self.origins)
         if self.tcp_trace and self.origins.server is not None:
             raise ValueError("tcp_trace: only fastopen's own origins can be traced, not an external server")
-        return self
-
-    @model_validator(mode="after")
-    def _loads_are_possible(self) -> Self:
         if self.origins.http == "recorded":
             raise ValueError("origins.http: a job names the version of each host")
         for number, load in enumerate(self.loads):

@@ -182,21 +182,16 @@ class Tls(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _convert_resumption(cls, data: Any) -> Any:
-        """Accept old runs, which have `resumption` instead of `tickets`."""
-        if not isinstance(data, Mapping) or "resumption" not in data:
+    def _fill_in_sizes(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
             return data
-        others = {key: value for key, value in data.items() if key != "resumption"}
-        return others if data["resumption"] else {"tickets": 0, **others}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _certificates_have_a_size(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or "chain_bytes" in data:
-            return data
-        kind = data.get("certificates")
-        size = CHAIN_BYTES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
-        return data if size is None else {**data, "chain_bytes": size}
+        given = dict(data)
+        if "resumption" in given and not given.pop("resumption"):  # old runs have it instead of `tickets`
+            given.setdefault("tickets", 0)
+        kind = given.get("certificates")
+        if isinstance(kind, str) and kind in CHAIN_BYTES:
+            given.setdefault("chain_bytes", CHAIN_BYTES[kind])  # type: ignore[index]
+        return given
 
     @model_validator(mode="after")
     def _settings_are_compatible(self) -> Self:
