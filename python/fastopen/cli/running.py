@@ -186,8 +186,8 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     """Print a run's faults and its folder, write its report if requested, and return the exit code."""
-    faults = {} if run.outcome is None else run.outcome.faults
-    for reason, jobs in faults.items():
+    outcome = run.outcome or RunOutcome()
+    for reason, jobs in outcome.faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
         print_message(f"fault in {jobs[0]}{others}: {reason}")
     if run.until is not None and (wide := run.until.too_wide(run.results)):
@@ -205,20 +205,20 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         print_message(f"{kept} {run.store.place}")
     if options.watched.packets and folder is not None:
         print_message(f"packets in {folder / PACKETS}")
-    if run.outcome is not None and run.outcome.packets_dropped:
-        print_message(f"{run.outcome.packets_dropped:,} packets were not kept, since the buffer was full")
-    if run.outcome is not None and run.outcome.interrupted:
+    if outcome.packets_dropped:
+        print_message(f"{outcome.packets_dropped:,} packets were not kept, since the buffer was full")
+    if outcome.interrupted:
         remedy = "" if folder is None else f"; to continue: fastopen resume {run_name(folder)}"
         print_message(f"interrupted{remedy}")
         return EXIT_INTERRUPTED
-    if run.outcome is not None and run.outcome.hopeless:
-        print_message(f"stopped: {run.outcome.hopeless}; --keep-going continues")
+    if outcome.hopeless:
+        print_message(f"stopped: {outcome.hopeless}; --keep-going continues")
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
-        _print_undecided(run, run.outcome, options)
+        _print_undecided(run, outcome, options)
     if printing.report:
         announce_report(run.store)
-    return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
+    return EXIT_FAULTS if outcome.faults or any(cell.without_valid for cell in run.results.cells) else 0
 
 
 def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:

@@ -47,14 +47,11 @@ class SupervisorLostError(Exception):
     signal that killed it, such as SIGINT for Ctrl-C. None stands for any other cause."""
 
     def __init__(self, number: int | None) -> None:
-        super().__init__(number)
-        self.signal = number
-
-    def __str__(self) -> str:
-        return (
+        super().__init__(
             "the supervisor was killed: from then on every connect, listen and getpeername of the command "
             "failed (ENOSYS); its connections and its exit code are unknown"
         )
+        self.signal = number
 
 
 def run_supervised(
