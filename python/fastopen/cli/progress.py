@@ -47,10 +47,6 @@ class LiveBar(Closing):
         self._console.print(line, markup=False, soft_wrap=True)
 
     @property
-    def is_live(self) -> bool:
-        return self._bar is not None
-
-    @property
     def elapsed_s(self) -> float:
         """Return the seconds since this object was made."""
         return self._clock() - self._started

@@ -155,10 +155,6 @@ class Network(Part):
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
                 message = f"a bulk flow needs a rate limit, but --{way} has none"
                 raise conflict(message, f"set --{way} or --{way}-trace", "network.cross", f"network.{way}")
-        return self
-
-    @model_validator(mode="after")
-    def _the_kernels_link_is_plain(self) -> Self:
         ways = (self.down, self.up)
         plain = all(way.trace_ms is None and way.jitter is None and way.aqm != "drr" for way in ways)
         plain &= self.resolver_rtt_us in (None, self.rtt_us) and not any(self.host_extra_rtt_us.values())

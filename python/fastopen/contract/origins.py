@@ -91,11 +91,6 @@ class Origins(Part):
         return "1.1" if mixed and version != "1.0" and not url.startswith("https:") else version
 
     @property
-    def multiplex(self) -> bool:
-        """Return True if any host serves several requests at once on a connection (HTTP/2 or HTTP/3)."""
-        return self.versions[0] in ("2", "3")
-
-    @property
     def quic(self) -> bool:
         """Return True if any host speaks HTTP/3, which runs over QUIC."""
         return "3" in self.versions
@@ -118,9 +113,10 @@ class Origins(Part):
     def _settings_are_compatible(self) -> Self:
         versions = ("origins.http", "origins.http2_hosts", "origins.http3_hosts")
         message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
-        if self.multiplex and not self.keep_alive:
+        multiplexed = self.versions[0] in ("2", "3")
+        if multiplexed and not self.keep_alive:
             raise conflict(message, "use --keep-alive=off instead", *versions, "origins.keep_alive")
-        if self.multiplex and self.single_threaded:
+        if multiplexed and self.single_threaded:
             remedy = f"use --single-threaded=off, or {self.without(self.versions[0])}"
             raise conflict(message, remedy, *versions, "origins.single_threaded")
         if self.server and not self.server[0]:
@@ -224,8 +220,3 @@ class Tls(Part):
     def rejects_early_data(self) -> bool:
         """Return True if origins reject early data sent with a session ticket of an earlier connection."""
         return self.early_data_rejected or self.ticket_state != "valid"
-
-    @property
-    def clock_is_ahead(self) -> bool:
-        """Return True if the client's clock is set ahead after the visit that got its tickets."""
-        return self.ticket_state in ("stale", "expired")

@@ -149,16 +149,6 @@ class ServerCore(RecordPart):
     """Time in which the server's threads ran (`schedstat`), including interrupts of these threads: all time
     spent on the server, except softirqs on an idle core."""
 
-    @property
-    def busy_us(self) -> int:
-        """Return the time that was neither idle nor stolen."""
-        return max(self.elapsed_us - self.idle_us - self.stolen_us, 0)
-
-    @property
-    def others_us(self) -> int:
-        """Return a lower bound on the time for which processes other than the server used the core."""
-        return max(self.user_us + self.nice_us + self.system_us - self.server_threads_us, self.nice_us)
-
 
 class TransactionsRecord(RecordPart):
     """The results of a load that made transactions instead of loading the page."""

@@ -72,7 +72,8 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 def is_alone(core: ServerCore) -> bool:
     """Return True if the server had the core almost to itself, so that the core's time is the server's."""
-    return core.others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
+    others_us = max(core.user_us + core.nice_us + core.system_us - core.server_threads_us, core.nice_us)
+    return others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
@@ -88,7 +89,7 @@ def core_us(record: TransactionsRecord) -> float | None:
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
-    return core.busy_us / record.answered
+    return max(core.elapsed_us - core.idle_us - core.stolen_us, 0) / record.answered
 
 
 def segments(record: TransactionsRecord) -> float | None:

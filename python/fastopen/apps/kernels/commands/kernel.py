@@ -40,7 +40,7 @@ class BuildWatcher(LiveBar):
         self.update(f"{stage.name} {stage.detail}{counted}".strip(), stage.done, total or None, now=new)
 
     def _end_stage(self) -> None:
-        if self._stage is not None and self.is_live:
+        if self._stage is not None and self._bar is not None:
             took_s = self.elapsed_s - self._stage_started_s
             self.print(f"{took_s:6.1f} s  {self._stage.name}, {self._stage.detail}")
 
