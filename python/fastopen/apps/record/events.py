@@ -70,8 +70,14 @@ class Log:
             self._sent[event["requestId"]].append(event["headers"])
         elif name == "Network.responseReceivedExtraInfo":
             self._got[event["requestId"]].append(event["headers"])
-        elif event.get("requestId") in self._current:
-            self._on_event(self._current[event["requestId"]], name, event)
+        elif (exchange := self._current.get(event.get("requestId", ""))) is None:
+            return
+        elif name == "Network.responseReceived":
+            exchange.response, exchange.on_the_wire = event["response"], bool(event.get("hasExtraInfo"))
+        elif name == "Network.loadingFinished":
+            exchange.ended, exchange.received_bytes = event["timestamp"], event.get("encodedDataLength")
+        elif name == "Network.loadingFailed":
+            exchange.ended, exchange.failed = event["timestamp"], event.get("errorText") or "failed"
 
     def open_requests(self) -> int:
         return sum(one.ended is None for one in self.exchanges)
@@ -93,11 +99,3 @@ class Log:
         made = NetworkExchange(event["requestId"], event)
         self._current[event["requestId"]] = made
         self.exchanges.append(made)
-
-    def _on_event(self, exchange: NetworkExchange, name: str, event: Mapping[str, Any]) -> None:
-        if name == "Network.responseReceived":
-            exchange.response, exchange.on_the_wire = event["response"], bool(event.get("hasExtraInfo"))
-        elif name == "Network.loadingFinished":
-            exchange.ended, exchange.received_bytes = event["timestamp"], event.get("encodedDataLength")
-        elif name == "Network.loadingFailed":
-            exchange.ended, exchange.failed = event["timestamp"], event.get("errorText") or "failed"

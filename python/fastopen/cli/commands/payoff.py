@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from rich.text import Text
 from typer import Argument, Option
 
-from fastopen.analysis.statistics import Payoff, Results, collect, payoffs
+from fastopen.analysis.statistics import Results, collect, payoffs
 from fastopen.cli.output import console, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
@@ -48,7 +48,8 @@ def command(
         (
             *(*([run] * several), one.page, one.path),
             *(ARMS[one.arm].short_label, *([one.otherwise] * otherwise)),
-            *(f"{one.rtt_ms:g}", shown(one.saved_ms), _cost(one)),
+            *(f"{one.rtt_ms:g}", shown(one.saved_ms)),
+            shown(one.cost_ms) if isfinite(one.cost_ms) else "never loads",
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
         for run, one in found
@@ -56,10 +57,6 @@ def command(
     print_grid(listing(columns, rows))
     for sentence in _sentences(results, visits):
         console().print(Text(sentence))
-
-
-def _cost(one: Payoff) -> str:
-    return shown(one.cost_ms) if isfinite(one.cost_ms) else "never loads"
 
 
 def _share(share: float | None) -> str:

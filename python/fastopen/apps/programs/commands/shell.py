@@ -172,7 +172,9 @@ def command(
     with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
         packets = None if pcap is None else _opened(pcap)
         if out is not None:
-            _make_empty_folder(out)
+            make_folder(out)
+            if any(out.iterdir()):
+                raise InputError(f"{out} is not empty", "--out", "choose another folder, or empty it")
         plan = {
             "job": json_text.loads(bodies.attach(job).model_dump_json()),
             "servers": [{"host": host, "command": line} for host, line in servers],
@@ -223,12 +225,6 @@ def _server(text: str) -> tuple[str, list[str]]:
     return host, words
 
 
-def _make_empty_folder(path: Path) -> None:
-    make_folder(path)
-    if any(path.iterdir()):
-        raise InputError(f"{path} is not empty", "--out", "choose another folder, or empty it")
-
-
 def _opened(path: Path) -> int:
     try:
         # Without O_TRUNC, an earlier capture stays in the file until the new one is written.
@@ -241,9 +237,8 @@ def _opened(path: Path) -> int:
 
 def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
     hosts = imported.page.hosts()
-    named = ", ".join(hosts[:NAMED_MAX]) + (
-        f" and {len(hosts) - NAMED_MAX} more" if len(hosts) > NAMED_MAX else ""
-    )
+    more = len(hosts) - NAMED_MAX
+    named = ", ".join(hosts[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
     rates = ", ".join(
         f"{units.format_rate(limit.rate_bit_per_s) if limit.trace_ms is None else 'a trace'} {way}"
         for way, limit in (("down", network.down), ("up", network.up))
