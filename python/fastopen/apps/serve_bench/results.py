@@ -281,26 +281,19 @@ def _records(
     """Run the jobs and yield their results. Repeat a job if this machine was too busy for its timing. Append
     the description of each emulated network to `worlds`."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
-        again = []
-        for record in _run_once(engine, jobs, worlds):
+        records, again = [], set()
+        # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
+        # sockets and memory of all its namespaces, and a flood leaves many.
+        for event in engine.run_together(([job] for job in jobs), {}):
+            if isinstance(event, TransactionsDone):
+                records.append(event.record)
+            elif isinstance(event, WorldBuilt):
+                worlds.append(event.record)
+            elif isinstance(event, JobEnded) and event.fault is not None:
+                raise MachineError(event.fault)
+        for record in records:
             if attempt < TRANSACTION_ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
-                again.append(record.job)
+                again.add(record.job)
             else:
                 yield record
         jobs = [job for job in jobs if job.id in again]
-
-
-def _run_once(
-    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
-) -> list[TransactionsRecord]:
-    records = []
-    # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
-    # sockets and memory of all its namespaces, and a flood leaves many.
-    for event in engine.run_together(([job] for job in jobs), {}):
-        if isinstance(event, TransactionsDone):
-            records.append(event.record)
-        elif isinstance(event, WorldBuilt):
-            worlds.append(event.record)
-        elif isinstance(event, JobEnded) and event.fault is not None:
-            raise MachineError(event.fault)
-    return records

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final
@@ -109,7 +108,13 @@ class Transfer:
         """Return the predicted page load times of a page. Raises InputError if its recording is invalid."""
         recorded = self._recorded(page, watch)
         assert recorded.recording is not None
-        loaded = partial(self._loaded_before, watch=watch)
+
+        def loaded(imported: Page) -> LoadRecord:
+            client = {"kind": LOADER.label}
+            with self.loads.run(ImportedPage(imported), [self.before], client, [BASELINE.name], watch) as run:
+                ((_, record),) = last_records(run.store)
+            return record
+
         imported = calibrate(recorded.page, recorded.recording.exchanges, loaded)
         measured = self._loaded(page, (CHROMIUM.label,), watch)
         predicted = self._loaded(imported, (LOADER.label, CHROMIUM.label), watch)
@@ -128,12 +133,6 @@ class Transfer:
                 export(run.store, Path(folder) / "har", "har")
                 (imported,) = load_pages(sorted((Path(folder) / "har").rglob("*.har")))
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
-
-    def _loaded_before(self, page: Page, watch: Watch) -> LoadRecord:
-        client = {"kind": LOADER.label}
-        with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
-            ((_, record),) = last_records(run.store)
-        return record
 
     def _loaded(self, page: Page, clients: Sequence[str], watch: Watch) -> Loads:
         client = {"kind": list(clients)}
