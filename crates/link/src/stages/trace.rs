@@ -33,21 +33,22 @@ impl Trace {
     /// # Errors
     /// Returns [`TraceError`] if the list is empty, decreases, ends at 0, or exceeds [`Trace::MAX_MS`].
     pub fn from_millis(times_ms: &[u64]) -> Result<Self, TraceError> {
-        let last = *times_ms.last().ok_or(TraceError::Empty)?;
-        if let Some(at) = times_ms.windows(2).position(|pair| pair[1] < pair[0]) {
-            return Err(TraceError::Decreases {
-                entry: at + 2,
-                ms: times_ms[at + 1],
-                before_ms: times_ms[at],
-            });
-        }
-        if last == 0 {
-            return Err(TraceError::ZeroPeriod);
-        }
-        if last > Self::MAX_MS {
-            return Err(TraceError::TooLong { ms: last });
-        }
-        Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
+        let decreases = times_ms.windows(2).position(|pair| pair[1] < pair[0]);
+        let problem = match (decreases, times_ms.last()) {
+            (_, None) => "has no entries".to_owned(),
+            (Some(at), _) => {
+                let (before, ms) = (times_ms[at], times_ms[at + 1]);
+                format!("entry {}: {ms} ms is before the {before} ms of the entry before it", at + 2)
+            }
+            (_, Some(0)) => {
+                "ends at 0 ms, but its last entry is the period after which it repeats".to_owned()
+            }
+            (_, Some(&last)) if last > Self::MAX_MS => {
+                format!("ends at {last} ms, later than the {} ms of a day", Self::MAX_MS)
+            }
+            _ => return Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() }),
+        };
+        Err(TraceError(problem))
     }
 
     fn period(&self) -> Nanos {
@@ -57,30 +58,8 @@ impl Trace {
 
 /// A reason why a trace is invalid. Entries are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
-    /// The list is empty.
-    #[error("trace has no entries")]
-    Empty,
-    /// A time is smaller than the one before it.
-    #[error("trace entry {entry}: {ms} ms is before the {before_ms} ms of the entry before it")]
-    Decreases {
-        /// Number of the invalid entry in the trace, counted from 1.
-        entry: usize,
-        /// Time of the invalid entry, in milliseconds.
-        ms: u64,
-        /// Time of the trace entry before the invalid entry, in milliseconds.
-        before_ms: u64,
-    },
-    /// The last time, which is the period, is 0.
-    #[error("trace ends at 0 ms, but its last entry is the period after which it repeats")]
-    ZeroPeriod,
-    /// The last time is later than [`Trace::MAX_MS`].
-    #[error("trace ends at {ms} ms, later than the {max} ms of a day", max = Trace::MAX_MS)]
-    TooLong {
-        /// Time of the trace's last entry, in milliseconds.
-        ms: u64,
-    },
-}
+#[error("trace {0}")]
+pub struct TraceError(String);
 
 pub(crate) struct Opportunities {
     trace: Trace,
