@@ -12,11 +12,13 @@ use crate::{DropCause, Nanos, Stats};
 /// The contents of a packet on the emulated link, which the model of the link can read and change.
 pub trait Datagram: Send + 'static {
     /// Returns the IP packet, starting with its version field, for stages that classify flows or rewrite
-    /// headers in place. Payloads without contents return an empty slice.
+    /// headers in place. The default is an empty slice, for payloads without contents.
     ///
     /// A stage that shortens the packet sets [`Packet::bytes`] and the length in the IP header. The receiver
     /// trims the packet to the length in the header (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
-    fn ip(&mut self) -> &mut [u8];
+    fn ip(&mut self) -> &mut [u8] {
+        &mut []
+    }
 }
 
 impl Datagram for Vec<u8> {
@@ -25,17 +27,11 @@ impl Datagram for Vec<u8> {
     }
 }
 
-/// Implements [`Datagram`] for payloads without contents, for models that need only sizes and times.
-macro_rules! without_contents {
-    ($($packet:ty),*) => {
-        $(impl Datagram for $packet {
-            fn ip(&mut self) -> &mut [u8] {
-                &mut []
-            }
-        })*
-    };
-}
-without_contents!((), u64, usize, &'static str);
+// Payloads without contents, for models that need only sizes and times.
+impl Datagram for () {}
+impl Datagram for u64 {}
+impl Datagram for usize {}
+impl Datagram for &'static str {}
 
 /// A packet on its way through the stages.
 #[derive(Debug)]
