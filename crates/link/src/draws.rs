@@ -3,7 +3,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// An endless iterator of independent booleans. Each is true with the same probability.
+/// A generator of independent booleans. Each is true with the same probability.
 ///
 /// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
 /// (<https://prng.di.unimi.it/>). Each decision uses one random number, whatever the ratio. So with
@@ -15,17 +15,13 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// Creates an iterator of booleans that are true with probability `ratio` (0 to 1), drawn from `seed`.
+    /// Creates a generator of booleans that are true with probability `ratio` (0 to 1), from `seed`.
     pub(crate) fn new(ratio: f64, seed: u64) -> Self {
         const NUMBERS: f64 = 18_446_744_073_709_551_616.0; // 2^64
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (ratio * NUMBERS) as u64 }
     }
-}
 
-impl Iterator for Draws {
-    type Item = bool;
-
-    fn next(&mut self) -> Option<bool> {
-        Some(self.generator.next_u64() < self.threshold)
+    pub(crate) fn draw(&mut self) -> bool {
+        self.generator.next_u64() < self.threshold
     }
 }

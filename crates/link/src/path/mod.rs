@@ -75,12 +75,6 @@ pub enum Behaviour {
     BlockIpv6,
 }
 
-impl Behaviour {
-    const fn concerns_hellos(self) -> bool {
-        matches!(self, Self::DropSplitHello | Self::RstSplitHello | Self::StallSecondSegment)
-    }
-}
-
 /// The behaviour of a middlebox, and the hosts behind the middlebox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathRule {
@@ -105,7 +99,8 @@ impl PathRule {
 /// Returns an endless iterator that decides for each host if it is behind the middlebox: with probability
 /// `share` (0 to 1), independently of other hosts. With one seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
-    Draws::new(share, seed)
+    let mut draws = Draws::new(share, seed);
+    std::iter::repeat_with(move || draws.draw())
 }
 
 /// A direction of the access link.
@@ -172,16 +167,14 @@ impl Middlebox {
         if !self.rule.affects(flow.1.ip()) {
             return Passage::Forward(bytes);
         }
-        if self.rule.behaviour == Behaviour::BlockIpv6 {
-            return Passage::Drop;
-        }
-        match way {
-            Way::Up if self.rule.behaviour.concerns_hellos() => {
-                self.hellos.pass(self.rule.behaviour, flow, &mut segment)
-            }
-            Way::Up if segment.flags() & (SYN | ACK) == SYN => self.pass_syn(flow, &mut segment),
-            Way::Up => Passage::Forward(bytes),
-            Way::Down => self.pass_down(flow, &mut segment),
+        match self.rule.behaviour {
+            Behaviour::BlockIpv6 => Passage::Drop,
+            _ if way == Way::Down => self.pass_down(flow, &mut segment),
+            behaviour @ (Behaviour::DropSplitHello
+            | Behaviour::RstSplitHello
+            | Behaviour::StallSecondSegment) => self.hellos.pass(behaviour, flow, &mut segment),
+            _ if segment.flags() & (SYN | ACK) == SYN => self.pass_syn(flow, &mut segment),
+            _ => Passage::Forward(bytes),
         }
     }
 

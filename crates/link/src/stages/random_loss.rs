@@ -40,15 +40,11 @@ impl RandomLoss {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
         Self(Draws::new(loss.0, seed))
     }
-
-    fn loses_next(&mut self) -> bool {
-        self.0.next() == Some(true)
-    }
 }
 
 impl<P> Stage<P> for RandomLoss {
     fn offer(&mut self, _: Nanos, _: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
-        if self.loses_next() { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
+        if self.0.draw() { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
     }
 }
 
@@ -58,7 +54,7 @@ mod tests {
 
     fn lost(ratio: f64, seed: u64, packets: usize) -> Vec<usize> {
         let mut stage = RandomLoss::new(Loss::new(ratio).unwrap(), seed);
-        (0..packets).filter(|_| stage.loses_next()).collect()
+        (0..packets).filter(|_| stage.0.draw()).collect()
     }
 
     #[test]
