@@ -223,7 +223,12 @@ fn addresses(ip: &[u8]) -> (usize, usize) {
 
 /// Returns the Internet checksum (RFC 1071) over `bytes` and other 16-bit words, whose sum is `others`.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
-    !folded(others + words(bytes))
+    let mut sum = others + words(bytes);
+    while sum > 0xffff {
+        // Add the carries (ones' complement).
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !sum as u16
 }
 
 /// Returns the sum of the 16-bit words of `bytes`, padded with a zero byte if `bytes` has an odd length.
@@ -232,12 +237,4 @@ fn words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
     last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
-}
-
-/// Folds a sum into 16 bits by adding the carries (ones' complement).
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }

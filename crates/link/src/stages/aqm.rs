@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::stage::{Downstream, Packet, Stage, Verdict};
-use crate::{DropCause, Nanos, Stats};
+use crate::{Nanos, Stats};
 
 /// The queue discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -73,8 +73,4 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
         self.asked = now.saturating_sub(1);
         self.queue.dequeue(now, downstream.stats)
     }
-}
-
-pub(super) fn drop_from_queue<P>(packet: &Packet<P>, stats: &mut Stats) {
-    stats.count_drop(DropCause::Queue, packet.bytes);
 }

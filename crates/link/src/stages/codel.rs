@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use super::aqm::{ManagedQueue, drop_from_queue};
+use super::aqm::ManagedQueue;
 use crate::stage::Packet;
-use crate::{Nanos, Stats};
+use crate::{DropCause, Nanos, Stats};
 
 /// The acceptable standing queueing delay.
 const TARGET: Nanos = 5_000_000;
@@ -45,10 +45,6 @@ impl<P> Default for CodelQueue<P> {
 }
 
 impl<P> CodelQueue<P> {
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     pub(super) fn push(&mut self, now: Nanos, packet: Packet<P>) {
         self.bytes += u64::from(packet.bytes);
         self.packets.push_back((now, packet));
@@ -108,7 +104,7 @@ impl<P> CodelQueue<P> {
 
     fn drop_and_dequeue(&mut self, taken: Taken<P>, now: Nanos, backlog: u64, stats: &mut Stats) -> Taken<P> {
         if let Some(packet) = taken.packet {
-            drop_from_queue(&packet, stats);
+            stats.count_drop(DropCause::Queue, packet.bytes);
         }
         self.dodequeue(now, backlog)
     }
@@ -133,7 +129,7 @@ impl<P: Send> ManagedQueue<P> for CodelQueue<P> {
         if self.bytes + u64::from(packet.bytes) <= limit_bytes {
             self.push(now, packet);
         } else {
-            drop_from_queue(&packet, stats);
+            stats.count_drop(DropCause::Queue, packet.bytes);
         }
     }
 

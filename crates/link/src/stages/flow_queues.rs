@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use super::aqm::{ManagedQueue, drop_from_queue};
+use super::aqm::ManagedQueue;
 use super::codel::{CodelQueue, MAXPACKET};
 use crate::ip::{self, Header};
 use crate::stage::{Datagram, Packet};
-use crate::{Nanos, Stats};
+use crate::{DropCause, Nanos, Stats};
 
 const QUEUES: u64 = 1024;
 /// Number of bytes that a queue may send in one turn.
@@ -46,15 +46,6 @@ impl<P> FlowQueues<P> {
         let hash = FlowHash { seed, addresses: BTreeMap::new() };
         Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, hash }
     }
-
-    fn drop_from_longest(&mut self, stats: &mut Stats) {
-        let longest =
-            self.flows.values_mut().max_by_key(|flow| flow.queue.bytes()).expect("there are queues");
-        if let Some((_, packet)) = longest.queue.pop() {
-            self.bytes -= u64::from(packet.bytes);
-            drop_from_queue(&packet, stats);
-        }
-    }
 }
 
 impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
@@ -70,7 +61,7 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
             active: false,
         });
         if !self.managed && flow.queue.bytes() + u64::from(packet.bytes) > limit_bytes {
-            drop_from_queue(&packet, stats);
+            stats.count_drop(DropCause::Queue, packet.bytes);
             return;
         }
         self.bytes += u64::from(packet.bytes);
@@ -80,7 +71,10 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
             if self.managed { &mut self.new } else { &mut self.old }.push_back(number);
         }
         while self.managed && self.bytes > limit_bytes {
-            self.drop_from_longest(stats);
+            let longest = self.flows.values_mut().max_by_key(|flow| flow.queue.bytes());
+            let (_, dropped) = longest.and_then(|flow| flow.queue.pop()).expect("a queue has bytes");
+            self.bytes -= u64::from(dropped.bytes);
+            stats.count_drop(DropCause::Queue, dropped.bytes);
         }
     }
 

@@ -63,11 +63,6 @@ pub(crate) fn stages<P: Datagram>(
     crossing: Option<Crossing<P>>,
 ) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
-    let (before, after) = match crossing {
-        Some(crossing) if crossing.way == Way::Down => (Some(crossing), None),
-        crossing => (None, crossing),
-    };
-    stages.extend(before.map(|crossing| Box::new(crossing) as Box<dyn Stage<P>>));
     if config.loss != Loss::NONE {
         stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
     }
@@ -86,7 +81,10 @@ pub(crate) fn stages<P: Datagram>(
         Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(*bit_per_s))),
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
-    stages.extend(after.map(|crossing| Box::new(crossing) as Box<dyn Stage<P>>));
+    if let Some(crossing) = crossing {
+        let place = if crossing.way == Way::Down { 0 } else { stages.len() };
+        stages.insert(place, Box::new(crossing));
+    }
     stages.push(Box::new(delay::Delay::new(config.delay, config.jitter, config.reorder, config.seed)));
     stages
 }
