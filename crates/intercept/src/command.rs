@@ -9,7 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::counters::Counters;
+use fastopen_netns::counters::{self, Counters};
 use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sandbox::{confine, protect_settings, restrict_sockets};
 use fastopen_netns::sock_diag::DestroyEvents;
@@ -139,7 +139,7 @@ fn supervise(
     if network == Network::Machine && setting() & CLIENT_OR_SERVER == 0 {
         return Err(Error::FastOpenOff(setting()));
     }
-    let before = Counters::read()?;
+    let before = counters::read()?;
     let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
     // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
@@ -285,9 +285,7 @@ impl Session<'_> {
         if self.records.0.is_none() {
             return Ok(());
         }
-        let grown = Counters::read().map(|now| now.since(&self.before)).unwrap_or_default();
-        let fast_open =
-            |(name, growth): (&str, i64)| name.starts_with("TCPFastOpen").then(|| (name.to_owned(), growth));
+        let grown = counters::read().map(|now| counters::growth(&self.before, &now)).unwrap_or_default();
         // In a world, the observer has recorded all connections.
         let connections =
             (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
@@ -300,7 +298,7 @@ impl Session<'_> {
             elapsed_us,
             traffic: self.supervisor.traffic()?,
             tcp_fastopen: setting(),
-            counters: grown.iter().filter_map(fast_open).collect(),
+            counters: grown.into_iter().filter(|(name, _)| name.starts_with("TCPFastOpen")).collect(),
             goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
             connections: connections.map(shown),
         };

@@ -41,15 +41,15 @@ impl CounterFiles {
     /// Reads the counters of the groups `TcpExt`, `Tcp` and `Udp`. The names of UDP counters begin with
     /// `Udp`, and their values include IPv6.
     pub fn read(&self) -> Result<Counters> {
-        let mut counters = Counters::default();
+        let mut counters = Counters::new();
         for (file, group, prefix) in &self.groups {
             let text = text(file).doing(|| format!("reading the counters {group}"))?;
-            counters.0.extend(parse(&text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
+            counters.extend(parse(&text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
         }
         if let Some((file, _)) = &self.ipv6 {
             let text = text(file).doing(|| "reading the counters Udp6".to_owned())?;
             for (name, value) in parse_udp6(&text) {
-                *counters.0.entry(name).or_default() += value;
+                *counters.entry(name).or_default() += value;
             }
         }
         Ok(counters)
@@ -82,31 +82,18 @@ fn text(file: &File) -> io::Result<String> {
 }
 
 /// Counters by the kernel's names (`TCPFastOpenActive`, `RetransSegs`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters(BTreeMap<String, i64>);
+pub type Counters = BTreeMap<String, i64>;
 
-impl Counters {
-    /// Reads the counters of the calling thread's namespace.
-    pub fn read() -> Result<Self> {
-        CounterFiles::open()?.read()
-    }
+/// Reads the counters of the calling thread's namespace.
+pub fn read() -> Result<Counters> {
+    CounterFiles::open()?.read()
+}
 
-    /// Returns the value of the counter `name`; 0 if the kernel does not have the counter.
-    pub fn get(&self, name: &str) -> i64 {
-        self.0.get(name).copied().unwrap_or(0)
-    }
-
-    /// Returns the growth of each counter since `before`, without gauges and unchanged counters.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        let grown = self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name)));
-        Self(grown.filter(|(name, growth)| *growth != 0 && !GAUGES.contains(&name.as_str())).collect())
-    }
-
-    /// Returns all counters, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), *value))
-    }
+/// Returns the growth of each counter since `before`, without gauges and unchanged counters.
+pub fn growth(before: &Counters, after: &Counters) -> Counters {
+    let since = |name| before.get(name).copied().unwrap_or(0);
+    let grown = after.iter().map(|(name, value)| (name.clone(), value - since(name)));
+    grown.filter(|(name, growth)| *growth != 0 && !GAUGES.contains(&name.as_str())).collect()
 }
 
 /// Names in the `Tcp` group that are gauges or settings, not counters.
@@ -148,7 +135,7 @@ mod tests {
 
     #[test]
     fn growth_leaves_out_what_did_not_grow() {
-        let counters = |a, b| Counters([("A".to_owned(), a), ("B".to_owned(), b)].into());
-        assert_eq!(counters(3, 5).since(&counters(3, 1)).iter().collect::<Vec<_>>(), [("B", 4)]);
+        let counters = |a, b| Counters::from([("A".to_owned(), a), ("B".to_owned(), b)]);
+        assert_eq!(growth(&counters(3, 1), &counters(3, 5)), [("B".to_owned(), 4)].into());
     }
 }

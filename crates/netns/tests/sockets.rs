@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use fastopen_netns::clock::realtime_ns;
-use fastopen_netns::counters::Counters;
+use fastopen_netns::counters;
 use fastopen_netns::process::socket_of_inode;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
@@ -105,9 +105,8 @@ fn outcome_of(events: &mut DestroyEvents, cookie: u64) -> Outcome {
 
 #[test]
 fn the_kernel_has_the_fast_open_counters() {
-    let counters = Counters::read().expect("/proc is mounted");
-    let names: Vec<_> = counters.iter().map(|(name, _)| name).collect();
+    let counters = counters::read().expect("/proc is mounted");
     for name in ["TCPFastOpenActive", "TCPFastOpenPassive", "TCPFastOpenListenOverflow", "ActiveOpens"] {
-        assert!(names.contains(&name), "{name} is missing");
+        assert!(counters.contains_key(name), "{name} is missing");
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fastopen_intercept::write_line;
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::counters::CounterFiles;
+use fastopen_netns::counters::{self, CounterFiles};
 use fastopen_netns::namespace::{self, NetNs, bind_file, mount_temporary};
 use fastopen_netns::process;
 use fastopen_netns::route::RouteSocket;
@@ -176,7 +176,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
     let open = sock_diag::open_sockets().blame(Fault::Machine, "listing sockets")?;
     let gone = std::iter::from_fn(|| destroyed.try_next());
     let sockets = gone.chain(open).filter_map(|report| SocketRecord::of(&report)).collect();
-    let grown = counters.read()?.since(&before);
+    let after = counters.read()?;
     Ok(ScriptRecord {
         r#type: "script",
         name: script.name.clone(),
@@ -185,7 +185,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         took_ms,
         // One byte more than the record keeps, so that `tail` detects longer output.
         output: tail(&end_of(&output, OUTPUT_BYTES as u64 + 1).unwrap_or_default()),
-        counters: grown.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        counters: counters::growth(&before, &after).into_iter().collect(),
         sockets,
     })
 }

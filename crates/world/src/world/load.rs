@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fastopen_link::ip::{Addresses, Version};
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
-use fastopen_netns::counters::Counters;
+use fastopen_netns::counters::{self, Counters};
 use fastopen_netns::tcp::TcpInfo;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
@@ -118,7 +118,9 @@ impl<'a> World<'a> {
         // its sockets when its connections are reset.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         let files = &self.network.counters.client;
-        while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
+        while files.read()?.get("CurrEstab").is_some_and(|count| *count > 0)
+            || self.tap.is_some() && files.udp_sockets()? > 0
+        {
             if monotonic_ns() > until_ns {
                 return Err(Failure::new(Fault::World, "connections of the earlier visit did not end"));
             }
@@ -395,14 +397,11 @@ impl<'w, 'a> Prepared<'w, 'a> {
 }
 
 /// Returns the growth of each end's counters, without unchanged counters.
-pub(super) fn growth(
-    before: &BothEnds<Counters>,
-    after: &BothEnds<Counters>,
-) -> BothEnds<BTreeMap<String, i64>> {
-    let since = |before: &Counters, after: &Counters| {
-        after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
-    };
-    BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
+pub(super) fn growth(before: &BothEnds<Counters>, after: &BothEnds<Counters>) -> BothEnds<Counters> {
+    BothEnds {
+        client: counters::growth(&before.client, &after.client),
+        origins: counters::growth(&before.origins, &after.origins),
+    }
 }
 
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
