@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::net::if_::if_nametoindex;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 
 use crate::clock::{Clocks, monotonic_ns};
-use crate::route::interface_index;
 use crate::{Doing, Result, check, socket};
 
 /// Size of the Ethernet header at the start of each frame, in bytes.
@@ -41,73 +41,58 @@ struct FrameHeader {
     address: libc::sockaddr_ll,
 }
 
-struct RingFrame<'a> {
-    unix_ns: u64,
-    outgoing: bool,
-    /// The frame from its Ethernet header on.
-    bytes: &'a [u8],
-}
-
-/// The ring of received frames that the kernel and this process share.
-struct Ring {
+/// A packet socket bound to an interface, which receives the frames of one Ethernet type or of all types.
+pub struct PacketSocket {
+    /// The ring of received frames that the kernel and this process share.
     base: NonNull<u8>,
     frames: usize,
     next: usize,
+    socket: OwnedFd,
 }
 
 // SAFETY: the mapping belongs only to this value; the kernel's side is synchronised through
 // `FrameHeader::status`.
-unsafe impl Send for Ring {}
+unsafe impl Send for PacketSocket {}
 
-impl Ring {
+impl Drop for PacketSocket {
+    fn drop(&mut self) {
+        // SAFETY: `open` made the mapping with this base and length.
+        let _ = unsafe { munmap(self.base.cast(), self.frames * FRAME_SIZE) };
+    }
+}
+
+impl PacketSocket {
     fn header(&self) -> *mut FrameHeader {
         // SAFETY: `next` is below `frames`, so the offset is inside the mapping; frames are aligned to 2048.
         unsafe { self.base.add(self.next * FRAME_SIZE).cast().as_ptr() }
     }
 
-    fn is_readable(&self) -> bool {
+    /// Returns true if a frame is waiting.
+    pub fn is_readable(&self) -> bool {
         // SAFETY: as in `take`.
         unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
     }
 
-    /// Passes the next frame to `take`, frees the frame's slot in the ring, and returns the result of `take`.
-    /// None if no frame has arrived.
-    fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
+    /// Passes the next frame to `take`, as [`Tap::take_each`] does, and frees the frame's slot in the ring.
+    /// Returns false if no frame has arrived.
+    fn take(&mut self, take: impl FnOnce(u64, bool, &[u8])) -> bool {
+        if !self.is_readable() {
+            return false;
+        }
         let header = self.header();
         // SAFETY: the frame is inside the mapping, and with the status USER the kernel has released it.
-        let taken = unsafe {
-            if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-                return None;
-            }
+        unsafe {
             let data = header.cast::<u8>().add(usize::from((*header).mac_offset));
             let length = ((*header).captured as usize).min(FRAME_SIZE - usize::from((*header).mac_offset));
-            let taken = take(RingFrame {
-                unix_ns: u64::from((*header).seconds) * 1_000_000_000 + u64::from((*header).nanoseconds),
-                outgoing: (*header).address.sll_pkttype == libc::PACKET_OUTGOING,
-                bytes: std::slice::from_raw_parts(data, length),
-            });
+            let unix_ns = u64::from((*header).seconds) * 1_000_000_000 + u64::from((*header).nanoseconds);
+            let outgoing = (*header).address.sll_pkttype == libc::PACKET_OUTGOING;
+            take(unix_ns, outgoing, std::slice::from_raw_parts(data, length));
             (*header).status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            taken
-        };
+        }
         self.next = (self.next + 1) % self.frames;
-        Some(taken)
+        true
     }
-}
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: `map_ring` made the mapping with this base and length.
-        let _ = unsafe { munmap(self.base.cast(), self.frames * FRAME_SIZE) };
-    }
-}
-
-/// A packet socket bound to an interface, which receives the frames of one Ethernet type or of all types.
-pub struct PacketSocket {
-    ring: Ring,
-    socket: OwnedFd,
-}
-
-impl PacketSocket {
     /// Opens the socket in the calling thread's namespace, for frames of the type `ether_type` (`ETH_P_*`).
     /// The ring has room for `frames` frames, rounded up to a multiple of 32. Needs `CAP_NET_RAW` there.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
@@ -120,10 +105,8 @@ impl PacketSocket {
 
     /// Like [`PacketSocket::open`], but also receives frames that the interface sends. Errors contain `kind`.
     fn bind(kind: &str, interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
-        let index = interface_index(interface)? as i32;
-        let (socket, ring) =
-            open(index, frames, ether_type).doing(|| format!("opening a {kind} on {interface}"))?;
-        Ok(Self { ring, socket })
+        let index = if_nametoindex(interface).doing(|| format!("looking up the interface {interface}"))?;
+        open(index as i32, frames, ether_type).doing(|| format!("opening a {kind} on {interface}"))
     }
 
     /// Passes at most `most` received frames to `take`: the kernel's receive time in nanoseconds of the
@@ -133,20 +116,15 @@ impl PacketSocket {
         // read for every batch.
         let mut clocks = None;
         for count in 0..most {
-            let taken = self.ring.take(|frame| {
+            let taken = self.take(|unix_ns, _, frame| {
                 let clocks = clocks.get_or_insert_with(Clocks::read);
-                take(clocks.monotonic_of(frame.unix_ns, monotonic_ns), frame.bytes);
+                take(clocks.monotonic_of(unix_ns, monotonic_ns), frame);
             });
-            if taken.is_none() {
+            if !taken {
                 return count;
             }
         }
         most
-    }
-
-    /// Returns true if a frame is waiting.
-    pub fn is_readable(&self) -> bool {
-        self.ring.is_readable()
     }
 
     /// Sends frames in order. Removes each sent frame from the front of `frames` and passes it to `sent`.
@@ -222,7 +200,7 @@ impl Tap {
 
     /// Discards all kept frames.
     pub fn clear(&mut self) {
-        while self.0.ring.take(|_| ()).is_some() {}
+        self.take_each(|_, _, _| ());
         let _ = self.0.take_overruns();
     }
 
@@ -241,11 +219,11 @@ impl Tap {
     /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if the interface sent the
     /// frame, and the frame with its Ethernet header.
     pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
-        while self.0.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
+        while self.0.take(&mut take) {}
     }
 }
 
-fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
+fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<PacketSocket> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
@@ -259,7 +237,15 @@ fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)>
         tp_frame_nr: frames.next_multiple_of(per_block),
     };
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    let ring = map_ring(&socket, request.tp_frame_nr as usize)?;
+    let frames = request.tp_frame_nr as usize;
+    let length = NonZeroUsize::new(frames * FRAME_SIZE).ok_or(io::ErrorKind::InvalidInput)?;
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
+    let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &socket, 0) }?;
+    let opened = PacketSocket { base: base.cast(), frames, next: 0, socket };
+    // Children do not need the mapping, and copying it makes a User-Mode Linux kernel fail (`Bad page map`).
+    // SAFETY: base and length describe the mapping.
+    unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
     // SAFETY: sockaddr_ll is plain data; the kernel reads it during the call.
     unsafe {
         let mut address: libc::sockaddr_ll = mem::zeroed();
@@ -267,19 +253,7 @@ fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)>
         address.sll_protocol = ether_type.to_be();
         address.sll_ifindex = index;
         let length = mem::size_of_val(&address) as libc::socklen_t;
-        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
+        check(libc::bind(opened.socket.as_raw_fd(), (&raw const address).cast(), length))?;
     }
-    Ok((socket, ring))
-}
-
-fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
-    let length = NonZeroUsize::new(frames * FRAME_SIZE).ok_or(io::ErrorKind::InvalidInput)?;
-    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
-    let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
-    let ring = Ring { base: base.cast(), frames, next: 0 };
-    // Children do not need the mapping, and copying it makes a User-Mode Linux kernel fail (`Bad page map`).
-    // SAFETY: base and length describe the mapping.
-    unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
-    Ok(ring)
+    Ok(opened)
 }

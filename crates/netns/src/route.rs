@@ -245,11 +245,6 @@ pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// Returns the kernel's number of an interface of the calling thread's namespace.
-pub fn interface_index(name: &str) -> Result<u32> {
-    nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
-}
-
 /// Offloads that merge or split packets, or leave checksums to hardware that a veth lacks: ethtool commands
 /// (include/uapi/linux/ethtool.h), with names for error messages.
 const OFFLOADS: [(u32, &str); 5] = [
