@@ -35,9 +35,15 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    pub(crate) fn exchange(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Vec<Answer>> {
+    /// Sends a request with the concatenated `parts` as payload, and returns the kernel's answers.
+    pub(crate) fn exchange(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        parts: &[impl AsRef<[u8]>],
+    ) -> io::Result<Vec<Answer>> {
         let mut bytes = vec![0; HEADER_BYTES];
-        bytes.extend(payload);
+        bytes.extend(parts.iter().flat_map(AsRef::as_ref));
         let length = bytes.len() as u32;
         let mut header = NetlinkBuffer::new(&mut bytes);
         header.set_length(length);

@@ -113,6 +113,7 @@ impl RouteSocket {
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
         let index = self.index(interface)?;
         let answers = self
+            .netlink
             .exchange(libc::RTM_GETQDISC, NLM_F_DUMP, &[header(index, 0, 0)])
             .doing(|| format!("reading the queueing disciplines of {interface}"))?;
         let mut stats: Vec<_> = answers
@@ -181,13 +182,14 @@ impl Qdisc {
                 options
             }
             Self::Codel { limit_packets } => number(TCA_CODEL_LIMIT, limit_packets),
-            Self::FqCodel { limit_packets, quantum_bytes } => numbers(&[
-                (TCA_FQ_CODEL_LIMIT, limit_packets),
-                (TCA_FQ_CODEL_ECN, 0),
-                (TCA_FQ_CODEL_QUANTUM, quantum_bytes),
+            Self::FqCodel { limit_packets, quantum_bytes } => [
+                number(TCA_FQ_CODEL_LIMIT, limit_packets),
+                number(TCA_FQ_CODEL_ECN, 0),
+                number(TCA_FQ_CODEL_QUANTUM, quantum_bytes),
                 // A full queue drops one packet for each new packet, instead of up to 64 at once.
-                (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
-            ]),
+                number(TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
+            ]
+            .concat(),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
                 // `struct tc_netem_qopt`: latency (0, because an attribute sets it), limit, loss, gap,
                 // duplicate, jitter.
@@ -204,10 +206,6 @@ impl Qdisc {
             }
         }
     }
-}
-
-fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
-    attributes.iter().flat_map(|(kind, value)| number(*kind, *value)).collect()
 }
 
 /// Returns a `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead`, `cell_align`, `mpu`, `rate`.

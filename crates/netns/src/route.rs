@@ -12,7 +12,7 @@ use std::time::Duration;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word, words};
+use crate::netlink::{Netlink, attribute, number, payloads, text, word, words};
 use crate::{Doing, Operation, Result, check};
 
 /// Maximum number of checks until an interface is ready, a millisecond apart.
@@ -54,7 +54,7 @@ pub struct Route<'a> {
 
 /// The routing socket of one namespace. Threads of any namespace can use it.
 pub struct RouteSocket {
-    netlink: Netlink,
+    pub(crate) netlink: Netlink,
     /// Cache of interface numbers, by interface name.
     known: BTreeMap<String, u32>,
 }
@@ -110,7 +110,7 @@ impl RouteSocket {
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
-            let answers = self.exchange(libc::RTM_GETLINK, 0, &[&link]);
+            let answers = self.netlink.exchange(libc::RTM_GETLINK, 0, &[&link]);
             let is_up = answers.doing(|| format!("asking for {interface}"))?.iter().any(|answer| {
                 let attributes = answer.payload.get(LINK_BYTES..).unwrap_or_default();
                 payloads(attributes, libc::IFLA_OPERSTATE).any(|state| state == [libc::IF_OPER_UP as u8])
@@ -194,18 +194,7 @@ impl RouteSocket {
     }
 
     pub(crate) fn ask(&mut self, kind: u16, flags: u16, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
-        self.exchange(kind, flags, parts).map(drop)
-    }
-
-    /// Sends a netlink request with the concatenated `parts` as payload, and returns the kernel's answers.
-    pub(crate) fn exchange(
-        &mut self,
-        kind: u16,
-        flags: u16,
-        parts: &[impl AsRef<[u8]>],
-    ) -> io::Result<Vec<Answer>> {
-        let payload: Vec<u8> = parts.iter().flat_map(AsRef::as_ref).copied().collect();
-        self.netlink.exchange(kind, flags, &payload)
+        self.netlink.exchange(kind, flags, parts).map(drop)
     }
 
     pub(crate) fn index(&mut self, interface: &str) -> Result<u32> {
@@ -213,7 +202,7 @@ impl RouteSocket {
             return Ok(*index);
         }
         let request = [link_header(0, 0), text(libc::IFLA_IFNAME, interface)];
-        let answers = self.exchange(libc::RTM_GETLINK, 0, &request);
+        let answers = self.netlink.exchange(libc::RTM_GETLINK, 0, &request);
         let answers = answers.doing(|| format!("looking up the interface {interface}"))?;
         let link = answers.iter().find(|answer| answer.kind == libc::RTM_NEWLINK);
         let index = link.and_then(|link| word(&link.payload, LINK_INDEX)).ok_or(io::ErrorKind::InvalidData);

@@ -116,7 +116,7 @@ pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
         let mut request = [0; 56];
         request[..3].copy_from_slice(&[family as u8, libc::IPPROTO_TCP as u8, 1 << (INET_DIAG_INFO - 1)]);
         request[4..8].fill(0xff);
-        let answers = netlink.exchange(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &request)?;
+        let answers = netlink.exchange(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &[request])?;
         reports.extend(answers.iter().filter_map(|answer| parse(&answer.payload)));
     }
     Ok(reports)

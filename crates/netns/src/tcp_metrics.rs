@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use netlink_sys::protocols::NETLINK_GENERIC;
 
-use crate::netlink::{Netlink, attribute, payloads, text};
+use crate::netlink::{Answer, Netlink, attribute, payloads, text};
 use crate::route::family_and_octets;
 use crate::{Doing, Result};
 
@@ -43,10 +43,11 @@ impl Table {
             address(server, ATTRIBUTE_SERVER_V4, ATTRIBUTE_SERVER_V6),
             address(client, ATTRIBUTE_CLIENT_V4, ATTRIBUTE_CLIENT_V6),
         ];
-        match self.netlink.exchange(self.family, 0, &request.concat()) {
-            Ok(answers) => Ok(answers.iter().find_map(|answer| {
-                payloads(answer.payload.get(HEADER_BYTES..)?, ATTRIBUTE_COOKIE).next().map(<[u8]>::to_vec)
-            })),
+        match self.netlink.exchange(self.family, 0, &request) {
+            Ok(answers) => {
+                let cookie = answers.iter().find_map(|answer| attribute_of(answer, ATTRIBUTE_COOKIE));
+                Ok(cookie.map(<[u8]>::to_vec))
+            }
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
             Err(error) => Err(error).doing(|| format!("reading the tcp_metrics of {server} for {client}")),
         }
@@ -56,19 +57,18 @@ impl Table {
 /// Returns the number of the generic netlink family `tcp_metrics`, which the kernel assigns at boot.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
     let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
-    let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
-    let answers = netlink
-        .exchange(libc::GENL_ID_CTRL as u16, 0, &request)
-        .doing(|| "looking up the tcp_metrics family".into())?;
-    answers
-        .iter()
-        .find_map(|answer| {
-            let attributes = answer.payload.get(HEADER_BYTES..)?;
-            let id = payloads(attributes, libc::CTRL_ATTR_FAMILY_ID as u16).next()?;
-            Some(u16::from_ne_bytes(*id.first_chunk()?))
-        })
-        .ok_or_else(|| std::io::Error::other("the answer has no family number"))
-        .doing(|| "looking up the tcp_metrics family".into())
+    let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name];
+    let doing = || "looking up the tcp_metrics family".into();
+    let answers = netlink.exchange(libc::GENL_ID_CTRL as u16, 0, &request).doing(doing)?;
+    let id = answers.iter().find_map(|answer| {
+        let id = attribute_of(answer, libc::CTRL_ATTR_FAMILY_ID as u16)?;
+        Some(u16::from_ne_bytes(*id.first_chunk()?))
+    });
+    id.ok_or_else(|| std::io::Error::other("the answer has no family number")).doing(doing)
+}
+
+fn attribute_of(answer: &Answer, kind: u16) -> Option<&[u8]> {
+    payloads(answer.payload.get(HEADER_BYTES..)?, kind).next()
 }
 
 /// Returns a netlink attribute with an address, of type `v4` or `v6`.
