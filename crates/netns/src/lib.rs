@@ -19,6 +19,7 @@ pub mod sandbox;
 pub mod sock_diag;
 pub mod socket;
 pub mod sysctl;
+#[cfg(target_arch = "x86_64")]
 mod system_calls;
 pub mod tcp;
 pub mod tcp_metrics;

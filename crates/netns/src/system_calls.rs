@@ -1,11 +1,76 @@
-//! Overrides libc's functions for frequent system calls, to make them faster in User-Mode Linux.
+//! Replaces libc's functions for the system calls that a page load makes often. The virtual engine's kernel
+//! (User-Mode Linux) has a faster way to make them (its patch 0004).
+//!
+//! That kernel runs this program in the kernel's own process, where the instruction `syscall` raises a
+//! signal. The kernel offers an address to call instead: `AT_SYSINFO` in the auxiliary vector, as Linux does
+//! on i386. Other x86-64 kernels do not set it, and these functions then make the system call as libc does.
+//! All code of a program is linked with these functions, including the standard library and tokio. The
+//! functions are not cancellation points (`pthread_cancel`).
+
+use std::arch::asm;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::{
     c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,
     ssize_t, timespec,
 };
 
-use super::entry::enter;
+/// Key in the auxiliary vector of the address to call for a system call.
+const AT_SYSINFO: libc::c_ulong = 32;
+/// Value of [`ENTRY`] before the auxiliary vector was read. No function has this address.
+const UNKNOWN: usize = 1;
+
+static ENTRY: AtomicUsize = AtomicUsize::new(UNKNOWN);
+
+/// Returns the address to call for a system call; 0 if the kernel provides none.
+fn entry() -> usize {
+    let known = ENTRY.load(Relaxed);
+    if known != UNKNOWN {
+        return known;
+    }
+    // SAFETY: getauxval reads a list that the kernel wrote before the program started.
+    let found = unsafe { libc::getauxval(AT_SYSINFO) } as usize;
+    ENTRY.store(found, Relaxed);
+    found
+}
+
+/// Makes a system call, and returns the kernel's result: a negated error number if the call failed.
+///
+/// # Safety
+/// The caller must meet the requirements of the system call.
+unsafe fn enter(number: c_long, arguments: [usize; 6]) -> isize {
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    let entry = entry();
+    let mut answer = number as isize;
+    if entry == 0 {
+        // SAFETY: the caller meets the requirements; the kernel changes no registers but these.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") answer,
+                in("rdi") first, in("rsi") second, in("rdx") third,
+                in("r10") fourth, in("r8") fifth, in("r9") sixth,
+                lateout("rcx") _, lateout("r11") _,
+                options(nostack),
+            );
+        }
+    } else {
+        // SAFETY: the caller meets the requirements; the kernel has provided the address. The code there
+        // preserves the registers that a C function preserves. To restart a call, the kernel goes back two
+        // bytes, the length of `syscall` and of this instruction.
+        unsafe {
+            asm!(
+                "call rcx",
+                inlateout("rax") answer,
+                in("rcx") entry,
+                in("rdi") first, in("rsi") second, in("rdx") third,
+                in("r10") fourth, in("r8") fifth, in("r9") sixth,
+                clobber_abi("C"),
+            );
+        }
+    }
+    answer
+}
 
 /// Converts a result to libc's convention: for an error, -1 and the error number in `errno`.
 fn result(answer: isize) -> isize {
