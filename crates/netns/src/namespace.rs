@@ -169,13 +169,10 @@ pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Candidates for [`scratch`]: folders whose existing files no program needs. The first that exists is used.
-const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
-
 /// Returns the folder for temporary files. In a sandbox it is a tmpfs, which ends with the mount namespace.
 pub fn scratch() -> &'static Path {
-    let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
-    Path::new(place.unwrap_or(&SCRATCH[1]))
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() { shared_memory } else { Path::new("/tmp") }
 }
 
 /// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place`, until this mount namespace ends.

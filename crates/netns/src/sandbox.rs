@@ -14,9 +14,11 @@ use landlock::{
     ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 use libc::{BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_K, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, sock_filter};
+use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::Mode;
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
@@ -406,7 +408,8 @@ pub fn confine(command: &mut Command) {
         }
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
         for (path, text) in &maps {
-            write(path, text.as_bytes())?;
+            let file = nix::fcntl::open(*path, OFlag::O_WRONLY, Mode::empty())?;
+            nix::unistd::write(&file, text.as_bytes())?;
         }
         for capability in 0.. {
             // SAFETY: no pointers. After the last capability, the call fails with EINVAL.
@@ -419,11 +422,4 @@ pub fn confine(command: &mut Command) {
     };
     // SAFETY: system calls without locks and allocated memory, which are allowed between fork and exec.
     unsafe { command.pre_exec(confine) };
-}
-
-/// Writes a file with calls that are allowed between fork and exec.
-fn write(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
-    let file = nix::fcntl::open(path, nix::fcntl::OFlag::O_WRONLY, nix::sys::stat::Mode::empty())?;
-    nix::unistd::write(&file, bytes)?;
-    Ok(())
 }
