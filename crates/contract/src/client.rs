@@ -20,7 +20,7 @@ pub enum ClientKind {
 }
 
 /// The properties of a kind of client that decide how the emulated network and its servers are set up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
     /// True if the client is a program that is not part of fastopen.
@@ -43,17 +43,9 @@ pub struct Capabilities {
 
 impl ClientKind {
     /// Returns the properties of clients of this kind.
-    pub const fn capabilities(self) -> Capabilities {
-        let loader = Capabilities {
-            is_foreign: false,
-            runs_scripts: false,
-            tickets_left: TICKETS_KEPT as u8,
-            hsts_preloaded: false,
-            reads_alt_svc: false,
-            polls_clock: false,
-            memory_bytes: 0,
-            silence_s: 120,
-        };
+    pub fn capabilities(self) -> Capabilities {
+        let loader =
+            Capabilities { tickets_left: TICKETS_KEPT as u8, silence_s: 120, ..Capabilities::default() };
         match self {
             Self::Loader => loader,
             // A command opens at least one connection, which leaves one ticket.
@@ -132,7 +124,7 @@ impl ClientSettings {
             connections_total: self.connections_total.unwrap_or(own.connections_total),
             keep_alive: self.keep_alive.unwrap_or(own.keep_alive),
             processing_scale: self.processing_scale.unwrap_or(own.processing_scale),
-            phases: self.phases.clone().unwrap_or_else(|| own.phases.clone()),
+            phases: self.phases.clone().unwrap_or(own.phases),
             ..own
         }
     }

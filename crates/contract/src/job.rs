@@ -304,13 +304,6 @@ pub enum ClientFastOpen {
     WithoutCookie = 0x5,
 }
 
-impl ClientFastOpen {
-    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
-    pub fn bits(self) -> u32 {
-        self as u32
-    }
-}
-
 /// The origin servers' `net.ipv4.tcp_fastopen` in page loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
@@ -331,23 +324,6 @@ pub enum ListenerFastOpen {
     /// `TFO_SERVER_ENABLE`, `TFO_SERVER_COOKIE_NOT_REQD` and `TFO_SERVER_WO_SOCKOPT1`.
     #[serde(rename = "0x602")]
     EveryListenerCookieNotRequired = 0x602,
-}
-
-impl ListenerFastOpen {
-    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
-    pub fn bits(self) -> u32 {
-        self as u32
-    }
-
-    /// Returns true if listeners use Fast Open.
-    pub fn is_on(self) -> bool {
-        self != Self::Off
-    }
-
-    /// Returns true if listeners accept SYN data without a valid cookie.
-    pub fn takes_data_without_cookie(self) -> bool {
-        matches!(self, Self::CookieNotRequired | Self::EveryListenerCookieNotRequired)
-    }
 }
 
 impl Default for Tcp {

@@ -35,25 +35,21 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// The cause of a failure: the job, this machine, the emulated network (world), or the program itself.
+/// The cause of a failure: the job, this machine, the emulated network (world), or the program itself. The
+/// numbers are the program's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
-    Input,
-    Machine,
-    World,
-    Internal,
+    Input = 2,
+    Machine = 3,
+    World = 4,
+    Internal = 70,
 }
 
 impl Fault {
     /// Returns the program's exit code after this failure.
     pub fn exit_code(self) -> i32 {
-        match self {
-            Self::Input => 2,
-            Self::Machine => 3,
-            Self::World => 4,
-            Self::Internal => 70,
-        }
+        self as i32
     }
 }
 
@@ -475,11 +471,6 @@ impl TlsRecord {
     /// Returns the number of early data bytes that the origin read before the handshake ended; 0 if unknown.
     pub fn seen_early(&self) -> u64 {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
-    }
-
-    /// Returns true if exactly one end reports that the session was resumed.
-    pub fn disagrees(&self) -> bool {
-        self.origin.as_ref().is_some_and(|origin| origin.resumed != self.resumed)
     }
 }
 

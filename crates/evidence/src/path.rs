@@ -7,7 +7,7 @@ use fastopen_link::path::{Behaviour, PathRule};
 
 use super::counters::{by_path, is_given_up};
 use super::{Expectation, Observations, SynData, grown, retransmitted};
-use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, Tcp};
+use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, ListenerFastOpen, Tcp};
 
 // Values of `tcpi_fastopen_client_fail` (`TFO_*` in include/uapi/linux/tcp.h).
 const UNSPECIFIED: u8 = 0;
@@ -54,8 +54,12 @@ impl Effect {
     /// Derives how a middlebox and the TCP settings of both ends affect Fast Open, for SYNs with data and
     /// SYNs that request a cookie (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
-        let listener = tcp.listener_fastopen;
-        let (listens, any) = (listener.is_on(), listener.takes_data_without_cookie());
+        let listens = tcp.listener_fastopen != ListenerFastOpen::Off;
+        // True if listeners accept SYN data without a valid cookie.
+        let any = matches!(
+            tcp.listener_fastopen,
+            ListenerFastOpen::CookieNotRequired | ListenerFastOpen::EveryListenerCookieNotRequired
+        );
         let own = tcp.client_fastopen == ClientFastOpen::WithCookie;
         let dropped = match behaviour {
             Behaviour::DropSynData => true,
@@ -154,12 +158,10 @@ impl Observations<'_> {
         ];
         for (name, counters, end) in ends {
             let with_retransmits = |least: u32| {
-                let often = |one: &&ConnectionRecord| end(one).is_some_and(|end| end.retransmits >= least);
-                if expected.fast_open.is_none() {
-                    0
-                } else {
-                    self.in_black_hole(end).filter(often).count() as i64
-                }
+                let often = |one: &&ConnectionRecord| {
+                    expected.fast_open.is_some() && end(one).is_some_and(|end| end.retransmits >= least)
+                };
+                self.in_black_hole(end).filter(often).count() as i64
             };
             let by_rule = with_retransmits(MOST_RETRANSMITS)..=with_retransmits(LEAST_RETRANSMITS);
             let count = grown(counters, "TCPFastOpenBlackhole");

@@ -93,7 +93,8 @@ impl Observations<'_> {
 /// Checks that both ends agree on resumption, and that at least `due` connections resumed a session: the
 /// number of the client's tickets. Without tickets, the first connection must not resume a session.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
-    if let Some((_, tls)) = all.iter().find(|(_, tls)| tls.disagrees()) {
+    let disagrees = |tls: &TlsRecord| tls.origin.as_ref().is_some_and(|origin| origin.resumed != tls.resumed);
+    if let Some((_, tls)) = all.iter().find(|(_, tls)| disagrees(tls)) {
         let who = if tls.resumed { "client" } else { "origin" };
         invalid!(reasons, NotResumed, "only the {who} reports that a connection to {host} resumed a session");
     }

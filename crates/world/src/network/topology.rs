@@ -322,14 +322,14 @@ impl Topology {
         let (client, listener) = match used {
             FastOpenUse::Off => (0, 0),
             FastOpenUse::EarlierVisit => {
-                (ClientFastOpen::default().bits(), ListenerFastOpen::default().bits())
+                (ClientFastOpen::default() as u32, ListenerFastOpen::default() as u32)
             }
-            FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
+            FastOpenUse::Asked => (client_fastopen as u32, listener_fastopen as u32),
         };
         // Bits for an external server's connections, and for the listeners of the origins behind it.
         let upstream = if self.upstream.fastopen {
-            ClientFastOpen::default().bits()
-                | if listener == 0 { ListenerFastOpen::default().bits() } else { 0 }
+            ClientFastOpen::default() as u32
+                | if listener == 0 { ListenerFastOpen::default() as u32 } else { 0 }
         } else {
             0
         };
