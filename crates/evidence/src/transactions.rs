@@ -18,7 +18,17 @@ const LONGEST_US: u64 = 600_000_000;
 /// Significant decimal digits of the times in histograms.
 const DIGITS: u8 = 4;
 
+/// A histogram of times in microseconds.
+pub struct Times(pub Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self(Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order"))
+    }
+}
+
 /// The counts and times that the transaction generator recorded.
+#[derive(Default)]
 pub struct Outcome {
     /// Transactions that began.
     pub begun: u64,
@@ -43,34 +53,11 @@ pub struct Outcome {
     /// Segments that the client retransmitted.
     pub retransmits: u64,
     /// Times from the due time of a transaction to its complete response, in microseconds.
-    pub latency_us: Histogram<u64>,
+    pub latency_us: Times,
     /// Times from the due time of a transaction to its start, in microseconds.
-    pub lateness_us: Histogram<u64>,
+    pub lateness_us: Times,
     /// Number of transactions that began later than the plan tolerates.
     pub late: u64,
-}
-
-impl Default for Outcome {
-    fn default() -> Self {
-        let histogram =
-            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
-        Self {
-            begun: 0,
-            not_begun: 0,
-            arrived_over_ns: 0,
-            elapsed_ns: 0,
-            answered: 0,
-            answered_ns: None,
-            wrong: 0,
-            failures: BTreeMap::new(),
-            syn_data: 0,
-            fallbacks: 0,
-            retransmits: 0,
-            latency_us: histogram(),
-            lateness_us: histogram(),
-            late: 0,
-        }
-    }
 }
 
 impl Outcome {
@@ -156,7 +143,7 @@ impl Seen<'_> {
         }
         let Arrivals::RatePerS(rate) = self.asked.arrivals else { return None };
         if *late as f64 > LATE_SHARE * *begun as f64 {
-            let (bound, most) = (self.asked.late_us, lateness_us.max());
+            let (bound, most) = (self.asked.late_us, lateness_us.0.max());
             return Some(format!("{late} of {begun} arrivals were over {bound} us late, at most {most} us"));
         }
         let intervals = begun.saturating_sub(1) as f64;

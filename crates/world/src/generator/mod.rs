@@ -161,7 +161,7 @@ impl Generator<'_> {
         self.last_began_ns = Some(now_ns);
         self.outcome.begun += 1;
         self.outcome.late += u64::from(late_ns > self.load.late_ns);
-        self.outcome.lateness_us.saturating_record(late_ns / 1000);
+        self.outcome.lateness_us.0.saturating_record(late_ns / 1000);
         let place = self.free.pop().unwrap_or_else(|| {
             self.under_way.push(None);
             self.under_way.len() - 1
@@ -225,7 +225,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
             outcome.answered += 1;
             let (first_ns, _) = outcome.answered_ns.unwrap_or((at_ns, at_ns));
             outcome.answered_ns = Some((first_ns, at_ns));
-            outcome.latency_us.saturating_record(latency_ns / 1000);
+            outcome.latency_us.0.saturating_record(latency_ns / 1000);
         }
         Progress::Wrong(what) => {
             outcome.wrong += 1;
