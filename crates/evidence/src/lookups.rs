@@ -30,10 +30,8 @@ impl Observations<'_> {
         // Browsers also look up names that the page does not have.
         let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_lookup_of(lookup, host));
         let mut of_page = self.lookups.iter().filter(of_page);
-        if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
-            invalid!(reasons, LookupsDisagree, "{detail}");
-        }
-        if let Some(detail) = self.wrong_connection() {
+        let contradiction = of_page.find_map(|lookup| self.contradiction(lookup));
+        for detail in contradiction.into_iter().chain(self.wrong_connection()) {
             invalid!(reasons, LookupsDisagree, "{detail}");
         }
         self.query_packets(reasons);

@@ -68,8 +68,7 @@ impl Observations<'_> {
             };
             asked.insert(address);
             if !retransmitted(connection) {
-                let earliest = cookie_at.entry(address).or_insert(connected);
-                *earliest = (*earliest).min(connected);
+                cookie_at.entry(address).and_modify(|at| *at = connected.min(*at)).or_insert(connected);
             }
         }
     }
