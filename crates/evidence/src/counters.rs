@@ -25,8 +25,8 @@ impl Observations<'_> {
     /// sockets' `TCP_INFO`, or if both ends disagree. `expected` is the planned use of Fast Open.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
-        let overflows =
-            grown(origins, "TCPFastOpenListenOverflow") + grown(client, "TCPFastOpenListenOverflow");
+        let at_both = |name| grown(origins, name) + grown(client, name);
+        let overflows = at_both("TCPFastOpenListenOverflow");
         if overflows != 0 {
             invalid!(
                 reasons,
@@ -34,7 +34,7 @@ impl Observations<'_> {
                 "{overflows} connections found the origins' Fast Open queue full (TCPFastOpenListenOverflow)"
             );
         }
-        let refused = grown(origins, "TCPFastOpenPassiveFail") + grown(client, "TCPFastOpenPassiveFail");
+        let refused = at_both("TCPFastOpenPassiveFail");
         let by_rule = self.refused_as_expected();
         if !by_rule.contains(&refused) {
             invalid!(
@@ -86,12 +86,9 @@ impl Observations<'_> {
         let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
         let furthest = self.job.network.host_extra_rtt_us.values().max().copied().unwrap_or(0);
+        let rtt_us = (self.job.network.rtt_us + furthest).max(self.job.network.resolver_rtt_us.unwrap_or(0));
         let explained = match queued {
-            [Some(down), Some(up)] => {
-                let rtt_us =
-                    (self.job.network.rtt_us + furthest).max(self.job.network.resolver_rtt_us.unwrap_or(0));
-                rtt_us + down + up >= SYN_TIMEOUT_US
-            }
+            [Some(down), Some(up)] => rtt_us + down + up >= SYN_TIMEOUT_US,
             _ => true,
         };
         if explained { self.count(|one| one.quic.is_none() && retransmitted(one)) } else { 0 }

@@ -22,32 +22,21 @@ impl Observations<'_> {
                 "{dropped} datagrams found a socket's buffer full ({BUFFER_FULL})"
             );
         }
-        for connection in self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one)) {
-            let host = &connection.host;
-            let wanted = self.speaks_quic(connection);
-            if self.gave_up_quic(connection) {
-                continue;
-            }
-            if self.fell_back(connection) {
-                if !self.had_to_fall_back(connection) {
-                    invalid!(
-                        reasons,
-                        NoQuic,
-                        "a connection to {host} used TCP before the fallback delay was over"
-                    );
+        let with_requests = self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one));
+        for connection in with_requests.filter(|one| !self.gave_up_quic(one)) {
+            let wrong = match connection.quic {
+                Some(quic) if self.speaks_quic(connection) => {
+                    if let Some(detail) = disagreement(&connection.host, &quic) {
+                        invalid!(reasons, PacketsDisagree, "{detail}");
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let Some(quic) = connection.quic.filter(|_| wanted) else {
-                if wanted || connection.quic.is_some() {
-                    let protocol = if wanted { "TCP instead of QUIC" } else { "QUIC instead of TCP" };
-                    invalid!(reasons, NoQuic, "a connection to {host} used {protocol}");
-                }
-                continue;
+                Some(_) => "QUIC instead of TCP",
+                None if !self.speaks_quic(connection) || self.had_to_fall_back(connection) => continue,
+                None if self.fell_back(connection) => "TCP before the fallback delay was over",
+                None => "TCP instead of QUIC",
             };
-            if let Some(detail) = disagreement(&connection.host, &quic) {
-                invalid!(reasons, PacketsDisagree, "{detail}");
-            }
+            invalid!(reasons, NoQuic, "a connection to {} used {wrong}", connection.host);
         }
     }
 
