@@ -25,19 +25,10 @@ pub const ETHERNET_HEADER: usize = 14;
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 
-/// The header of a frame in the ring: a `struct tpacket2_hdr`, followed by a `sockaddr_ll`.
+/// The start of a frame in the ring.
 #[repr(C)]
 struct FrameHeader {
-    status: AtomicU32,
-    length: u32,
-    captured: u32,
-    mac_offset: u16,
-    net_offset: u16,
-    seconds: u32,
-    nanoseconds: u32,
-    vlan: u16,
-    vlan_type: u16,
-    padding: [u8; 4],
+    packet: libc::tpacket2_hdr,
     address: libc::sockaddr_ll,
 }
 
@@ -50,8 +41,7 @@ pub struct PacketSocket {
     socket: OwnedFd,
 }
 
-// SAFETY: the mapping belongs only to this value; the kernel's side is synchronised through
-// `FrameHeader::status`.
+// SAFETY: the mapping belongs only to this value; the kernel's side is synchronised through `tp_status`.
 unsafe impl Send for PacketSocket {}
 
 impl Drop for PacketSocket {
@@ -67,10 +57,14 @@ impl PacketSocket {
         unsafe { self.base.add(self.next * FRAME_SIZE).cast().as_ptr() }
     }
 
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: the frame is inside the mapping. The kernel and this process access its status atomically.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).packet.tp_status) }
+    }
+
     /// Returns true if a frame is waiting.
     pub fn is_readable(&self) -> bool {
-        // SAFETY: as in `take`.
-        unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
     /// Passes the next frame to `take`, as [`Tap::take_each`] does, and frees the frame's slot in the ring.
@@ -82,13 +76,14 @@ impl PacketSocket {
         let header = self.header();
         // SAFETY: the frame is inside the mapping, and with the status USER the kernel has released it.
         unsafe {
-            let data = header.cast::<u8>().add(usize::from((*header).mac_offset));
-            let length = ((*header).captured as usize).min(FRAME_SIZE - usize::from((*header).mac_offset));
-            let unix_ns = u64::from((*header).seconds) * 1_000_000_000 + u64::from((*header).nanoseconds);
+            let libc::tpacket2_hdr { tp_mac, tp_snaplen, tp_sec, tp_nsec, .. } = (*header).packet;
+            let data = header.cast::<u8>().add(tp_mac.into());
+            let length = (tp_snaplen as usize).min(FRAME_SIZE - usize::from(tp_mac));
             let outgoing = (*header).address.sll_pkttype == libc::PACKET_OUTGOING;
+            let unix_ns = u64::from(tp_sec) * 1_000_000_000 + u64::from(tp_nsec);
             take(unix_ns, outgoing, std::slice::from_raw_parts(data, length));
-            (*header).status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.frames;
         true
     }

@@ -280,11 +280,9 @@ pub fn memory_of_others() -> u64 {
     }
     let kibibytes = |path: PathBuf| {
         let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-        };
-        field("RssAnon:").unwrap_or_default() + field("RssShmem:").unwrap_or_default()
+        let wanted = |line: &&str| line.starts_with("RssAnon:") || line.starts_with("RssShmem:");
+        let counts = status.lines().filter(wanted).filter_map(|line| line.split_whitespace().nth(1));
+        counts.filter_map(|count| count.parse::<u64>().ok()).sum::<u64>()
     };
     numbered("/proc").filter(|(pid, _)| *pid != 1).map(|(_, path)| kibibytes(path)).sum::<u64>() << 10
 }

@@ -155,13 +155,11 @@ impl View {
     /// Linux 6.12 on, they cannot signal other processes either. `entered` is true if the view is already the
     /// root folder. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
-        let all = [PathBuf::from("/")];
-        let system: Vec<_> = SYSTEM.iter().chain(&DEVICES).map(PathBuf::from).collect();
-        let readable = if self.all || entered { &all[..] } else { &system };
-        let readable = readable.iter().chain(&self.files);
-        let devices = DEVICES.iter().map(PathBuf::from);
-        let writable = self.writable.iter().cloned().chain(devices);
-        restrict(readable, writable.chain([scratch().to_owned(), "/proc".into()]))
+        let needed = [&SYSTEM[..], &DEVICES].concat();
+        let readable = if self.all || entered { &["/"][..] } else { &needed };
+        let readable = readable.iter().map(Path::new).chain(self.files.iter().map(PathBuf::as_path));
+        let writable = self.writable.iter().map(PathBuf::as_path).chain(DEVICES.map(Path::new));
+        restrict(readable, writable.chain([scratch(), Path::new("/proc")]))
     }
 }
 
@@ -316,8 +314,8 @@ pub fn protect_files(folder: &Path) -> Result<()> {
     set_read_only(folder, false)?;
     // Clients write to their own /proc/self/uid_map.
     set_read_only(Path::new("/proc"), false)?;
-    let devices = DEVICES.map(PathBuf::from);
-    restrict([&PathBuf::from("/")], devices.into_iter().chain([folder.to_owned(), "/proc".into()])).map(drop)
+    let writable = DEVICES.map(Path::new).into_iter().chain([folder, Path::new("/proc")]);
+    restrict([Path::new("/")], writable).map(drop)
 }
 
 /// Permanently drops all capabilities of the calling thread, and its access to files if the kernel has
@@ -371,8 +369,8 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
 
 /// Limits this thread and its children to these files and folders. Returns true if the kernel has Landlock.
 fn restrict<'a>(
-    readable: impl IntoIterator<Item = &'a PathBuf>,
-    writable: impl IntoIterator<Item = PathBuf>,
+    readable: impl IntoIterator<Item = &'a Path>,
+    writable: impl IntoIterator<Item = &'a Path>,
 ) -> Result<bool> {
     let abi = ABI::V6;
     let rules = || {
