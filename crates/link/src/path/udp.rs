@@ -49,13 +49,15 @@ impl<'a> UdpDatagram<'a> {
         self.udp + if way == Way::Up { 0 } else { 2 }
     }
 
-    fn port(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.ip[at], self.ip[at + 1]])
+    /// Returns the client's port and the host.
+    fn flow(&self, way: Way) -> (u16, IpAddr) {
+        let at = self.client_port_at(way);
+        (u16::from_be_bytes([self.ip[at], self.ip[at + 1]]), self.host(way))
     }
 
     fn change_client_port(&mut self, way: Way) {
         let at = self.client_port_at(way);
-        let port = rebound(self.port(at));
+        let port = rebound(self.flow(way).0);
         self.ip[at..at + 2].copy_from_slice(&port.to_be_bytes());
         ip::sum_transport(self.ip, ip::UDP, self.udp, self.udp + 6);
     }
@@ -100,9 +102,8 @@ impl Datagrams {
                 return Passage::Hold(now + INITIAL_HELD);
             }
             Behaviour::DropLargeUdp => {
-                let flow = (datagram.port(datagram.client_port_at(way)), datagram.host(way));
                 let begins = way == Way::Up && has(datagram, PacketType::Initial);
-                self.passes_as_first(flow, way, begins)
+                self.passes_as_first(datagram.flow(way), way, begins)
             }
             Behaviour::Rebind => {
                 self.rebind(now, way, datagram);
@@ -131,8 +132,7 @@ impl Datagrams {
     }
 
     fn rebind(&mut self, now: Nanos, way: Way, datagram: &mut UdpDatagram) {
-        let port = datagram.port(datagram.client_port_at(way));
-        let host = datagram.host(way);
+        let (port, host) = datagram.flow(way);
         match way {
             Way::Up => {
                 let since = *self.flows.entry((port, host)).or_insert(now);
