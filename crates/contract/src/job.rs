@@ -345,6 +345,12 @@ impl Job {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
+    /// Returns the longest time in microseconds by which the link may release a packet late. The default is a
+    /// tenth of the RTT, but at least 5 ms.
+    pub fn late_us(&self) -> u64 {
+        self.tolerance.late_us.unwrap_or_else(|| (self.network.rtt_us / 10).max(5000))
+    }
+
     /// Returns true if the job's loads run a client or server that is not part of fastopen.
     pub fn is_foreign(&self) -> bool {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
@@ -528,14 +534,6 @@ pub struct Tolerance {
     pub rtt_us: u64,
     pub rate_fraction: f64,
     pub late_us: Option<u64>,
-}
-
-impl Tolerance {
-    /// Returns the longest time in microseconds by which the link may release a packet late. The default is a
-    /// tenth of the RTT, but at least 5 ms.
-    pub fn late_us_at(&self, rtt_us: u64) -> u64 {
-        self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
-    }
 }
 
 impl Default for Tolerance {

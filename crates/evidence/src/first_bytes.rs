@@ -62,7 +62,7 @@ impl Observations<'_> {
                 let latest_us =
                     rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
                 // Tolerance for a busy machine: less than a round trip, unless the round trip is short.
-                if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us()) {
+                if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.job.late_us()) {
                     let latest = shown_ms(latest_us);
                     invalid!(
                         reasons,
@@ -85,7 +85,8 @@ impl Observations<'_> {
         let ways = [&self.job.network.down, &self.job.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
         // Delays by the machine make a load invalid for another reason, `LinkLate`.
-        let on_time = [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.late_us());
+        let on_time =
+            [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.job.late_us());
         let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
         !self.job.is_foreign()
             && on_time

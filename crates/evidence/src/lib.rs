@@ -97,11 +97,6 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 }
 
 impl Observations<'_> {
-    /// Returns the longest time by which the link may release a packet late.
-    fn late_us(&self) -> u64 {
-        self.job.tolerance.late_us_at(self.job.network.rtt_us)
-    }
-
     /// Checks that no request failed, and that all responses have the status and size listed in the page. If
     /// the page's bodies are recorded, other requests than the document's may fail.
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
@@ -189,7 +184,7 @@ impl Observations<'_> {
 
     fn link_delays(&self, reasons: &mut Vec<Invalid>) {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
-            if record.late_us_max > self.late_us() {
+            if record.late_us_max > self.job.late_us() {
                 let late_ms = record.late_us_max as f64 / 1000.0;
                 invalid!(reasons, LinkLate, "a packet left the link {way} {late_ms:.1} ms later than due");
             }

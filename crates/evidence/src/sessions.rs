@@ -55,7 +55,7 @@ impl Observations<'_> {
                  the handshake was complete, but {with_ticket} had a ticket"
             );
         }
-        let late_ns = self.late_us() * 1000;
+        let late_ns = self.job.late_us() * 1000;
         let held = able.iter().filter(|(_, tls)| tls.seen_early() > 0);
         let held = held.filter_map(|(_, tls)| tls.origin.as_ref()).map(|origin| origin.answer_held_ns);
         if let Some(held_ns) = held.max().filter(|held_ns| *held_ns > late_ns) {
@@ -86,7 +86,7 @@ impl Observations<'_> {
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         // A browser may open a connection for a request that it then sends on another connection.
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
-        sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us() * 1000)
+        sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.job.late_us() * 1000)
     }
 }
 

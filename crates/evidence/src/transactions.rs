@@ -61,11 +61,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the time from the first to the last complete response, in nanoseconds; 0 if there is none.
-    pub fn answered_over_ns(&self) -> u64 {
-        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
-    }
-
     /// Counts a failed transaction with the error `what`.
     pub fn failed(&mut self, what: &str) {
         *self.failures.entry(what.to_owned()).or_default() += 1;

@@ -102,11 +102,11 @@ impl World<'_> {
             fastopen_queue,
             counters: &counters,
             link: &link,
-            late_us: self.job.tolerance.late_us_at(self.job.network.rtt_us),
+            late_us: self.job.late_us(),
             server_failure: server_failure.as_deref(),
         };
         let invalid = judge(&seen);
-        let answered_over_us = outcome.answered_over_ns() / 1000;
+        let answered_over_us = outcome.answered_ns.map_or(0, |(first, last)| last - first) / 1000;
         let Outcome { begun, not_begun, answered, syn_data, fallbacks, retransmits, late, .. } = outcome;
         Ok(TransactionsRecord {
             job: self.job.id.clone(),
