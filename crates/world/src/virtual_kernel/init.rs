@@ -19,13 +19,6 @@ const CHANNEL: &str = "channel";
 pub const JOBS: &str = "jobs";
 pub const RECORDS: &str = "records";
 pub const SCRIPTS: &str = "scripts";
-/// Prefix of the names of files with recorded response bodies. The file's number follows.
-pub const BODIES: &str = "bodies-";
-
-/// Returns the path of the file `number` of recorded response bodies, as seen inside User-Mode Linux.
-pub fn bodies(number: usize) -> PathBuf {
-    channel().join(format!("{BODIES}{number}"))
-}
 
 /// Returns the path of the folder for files exchanged with the host, as seen inside User-Mode Linux.
 pub fn channel() -> PathBuf {

@@ -10,6 +10,7 @@ mod running;
 
 pub use running::empty;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,17 +26,13 @@ use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::{Blame, Failure, remedy_of};
 use crate::sandbox;
-use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
+use crate::virtual_kernel::init::{JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Space in bytes on the temporary file system, in addition to the kernel's memory, which is a file there.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Argument of User-Mode Linux (added by patch 0003) so that reading the clock takes no virtual time.
-const FREE_CLOCK: &str = "free-clock";
-/// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
-const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable for the maximum real time in seconds for which User-Mode Linux may write nothing.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Maximum real time for which a packetdrill script may write nothing, in seconds.
@@ -135,21 +132,14 @@ pub fn run(
     records: &mut dyn Write,
     mut report: impl FnMut(Unfinished) -> i32,
 ) -> i32 {
-    let starting = |failure: Failure| Unfinished { job: None, failure };
     let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
     let (program, init) = match program {
         Ok(found) => found,
-        Err(error) => return report(starting(start_failure(kernel, &error))),
+        Err(error) => return report(start_failure(kernel, &error).into()),
     };
-    let folder = make_folder(text, task.jobs).and_then(|folder| {
-        // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
-        task.scripts.map_or(Ok(()), |from| conform::copy_folder(from, &folder.path().join(SCRIPTS)))?;
-        task.command.map_or(Ok(()), |(session, _)| session.write(folder.path()))?;
-        Ok(folder)
-    });
-    let folder = match folder {
+    let folder = match make_folder(text, task) {
         Ok(folder) => folder,
-        Err(error) => return report(starting(folder_failure(&error))),
+        Err(error) => return report(folder_failure(&error).into()),
     };
     let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
     let memory_bytes = memory_bytes(text, task);
@@ -159,11 +149,9 @@ pub fn run(
     // The kernel's memory is a file in the scratch space.
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
-        let result = match bounded(&view, entered, task) {
-            Ok(()) => boot(kernel, &init, task, folder.path(), memory_bytes, records),
-            Err(failure) => Err(starting(failure)),
-        };
-        result.unwrap_or_else(&mut report)
+        let bounded = bounded(&view, entered, task).map_err(Unfinished::from);
+        let ran = bounded.and_then(|()| boot(kernel, &init, task, folder.path(), memory_bytes, records));
+        ran.unwrap_or_else(&mut report)
     };
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
@@ -183,10 +171,9 @@ fn boot(
     memory_bytes: u64,
     out: &mut dyn Write,
 ) -> Result<i32, Unfinished> {
-    let starting = |failure| Unfinished { job: None, failure };
-    let timeout = timeout(task).map_err(starting)?;
+    let timeout = timeout(task)?;
     let mut running = Running::start(kernel, init, task, folder, memory_bytes)
-        .map_err(|error| starting(start_failure(kernel, &error)))?;
+        .map_err(|error| start_failure(kernel, &error))?;
     let mut progress = Progress { task, done: 0, worst: 0 };
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
@@ -195,8 +182,7 @@ fn boot(
         let ended = running.has_ended();
         let mut any_output = false;
         for stream in &mut running.streams {
-            let copied = stream.copy().blame(Fault::Machine, format!("standard {}", stream.name));
-            any_output |= copied.map_err(starting)?;
+            any_output |= stream.copy().blame(Fault::Machine, format!("standard {}", stream.name))?;
         }
         match running.copy_records(out, &mut progress) {
             Ok(any) if any || any_output => (last_record, booted) = (Instant::now(), true),
@@ -204,17 +190,16 @@ fn boot(
             Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
         }
         if ended {
-            let status = running.status();
-            let reason = || running.exit_reason(status);
+            let reason = running.exit_reason();
             // A command that could not be started has two last records.
             return if progress.done >= task.parts.len() {
                 Running::copy_packets(task, folder)
                     .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;
                 Ok(progress.worst)
             } else if booted {
-                Err(progress.unfinished(reason(), ""))
+                Err(progress.unfinished(reason, ""))
             } else {
-                Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
+                Err(boot_failure(reason, memory_bytes).into())
             };
         }
         // A command may compute for a long time, so it is not checked.
@@ -288,17 +273,15 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
+/// The failure of a kernel that did not start.
+impl From<Failure> for Unfinished {
+    fn from(failure: Failure) -> Self {
+        Self { job: None, failure }
+    }
+}
+
 fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
-}
-
-fn arguments<'a>(kernel: &'a Kernel, task: &Task) -> Vec<&'a str> {
-    let all = kernel.arguments.iter().map(String::as_str);
-    all.filter(|&argument| argument != FREE_CLOCK || !task.polls_clock).collect()
-}
-
-fn seed(task: &Task) -> Option<String> {
-    task.command.map(|_| format!("rng-seed={}", task.jobs[0].seed))
 }
 
 fn memory_bytes(text: &[u8], task: &Task) -> u64 {
@@ -311,11 +294,8 @@ fn memory_bytes(text: &[u8], task: &Task) -> u64 {
     MEMORY_BYTES + command + 3 * bodies + 8 * text.len() as u64 + client + packets
 }
 
-fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
-    let mut files: Vec<_> = jobs.iter().filter_map(|job| job.origins.bodies_file.as_deref()).collect();
-    files.sort_unstable();
-    files.dedup();
-    files
+fn bodies_files(jobs: &[Job]) -> BTreeSet<&Path> {
+    jobs.iter().filter_map(|job| job.origins.bodies_file.as_deref()).collect()
 }
 
 fn folder_failure(error: &io::Error) -> Failure {
@@ -380,13 +360,14 @@ impl Progress<'_> {
     }
 }
 
-fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
+fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     let folder = PrivateFolder::make("fastopen-kernel-")?;
     let path = folder.path();
     let mut numbered = Vec::new();
-    for (number, file) in bodies_files(jobs).into_iter().enumerate() {
-        fs::copy(file, path.join(format!("{BODIES}{number}")))?;
-        numbered.push((file, init::bodies(number)));
+    for (number, file) in bodies_files(task.jobs).into_iter().enumerate() {
+        let name = format!("bodies-{number}");
+        fs::copy(file, path.join(&name))?;
+        numbered.push((file, init::channel().join(name)));
     }
     if numbered.is_empty() {
         fs::write(path.join(JOBS), text)?;
@@ -394,6 +375,9 @@ fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
         fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
     }
     File::create_new(path.join(RECORDS))?;
+    // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
+    task.scripts.map_or(Ok(()), |from| conform::copy_folder(from, &path.join(SCRIPTS)))?;
+    task.command.map_or(Ok(()), |(session, _)| session.write(path))?;
     Ok(folder)
 }
 

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,10 +14,14 @@ use std::time::Duration;
 use fastopen_netns::{cores, process};
 
 use super::init::RECORDS;
-use super::{Kernel, Progress, START_NS, Task, arguments, seed};
+use super::{Kernel, Progress, Task};
 use crate::commands::shell::in_kernel::{CLOSED, ERRORS, OUTPUT, PACKETS, Session};
 use crate::sandbox::program::how_ended;
 
+/// Argument of User-Mode Linux (added by patch 0003) so that reading the clock takes no virtual time.
+const FREE_CLOCK: &str = "free-clock";
+/// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
+const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Time in nanoseconds for which User-Mode Linux may use a core at a time, if other threads want the core.
 const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -32,8 +35,7 @@ const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 /// A file that the kernel writes, and the standard stream of this process to which the file is copied.
 pub(super) struct Stream {
     pub(super) name: &'static str,
-    from: File,
-    read: u64,
+    from: BufReader<File>,
     /// The standard stream; None if its reader has closed it.
     to: Option<File>,
     /// The file to create when the reader has closed the stream.
@@ -45,7 +47,8 @@ impl Stream {
         let stream = |name: &'static str, to: &dyn AsFd| {
             let to = Some(to.as_fd().try_clone_to_owned()?.into());
             let closed = folder.join(format!("{name}.{CLOSED}"));
-            Ok::<_, io::Error>(Self { name, from: File::open(folder.join(name))?, read: 0, to, closed })
+            let from = BufReader::new(File::open(folder.join(name))?);
+            Ok::<_, io::Error>(Self { name, from, to, closed })
         };
         let mut streams = vec![stream(OUTPUT, &io::stdout())?];
         if !session.one_output {
@@ -56,16 +59,16 @@ impl Stream {
 
     /// Copies new bytes from the file to the standard stream. Returns true if there were any.
     pub(super) fn copy(&mut self) -> io::Result<bool> {
-        let mut buffer = vec![0; 1 << 16];
-        let before = self.read;
+        let mut any = false;
         loop {
-            let count = self.from.read_at(&mut buffer, self.read)?;
-            if count == 0 {
-                return Ok(self.read > before);
+            let new = self.from.fill_buf()?;
+            if new.is_empty() {
+                return Ok(any);
             }
-            let written = self.to.as_mut().map_or(Ok(count), |to| to.write(&buffer[..count]));
+            any = true;
+            let written = self.to.as_mut().map_or(Ok(new.len()), |to| to.write(new));
             match written.map_err(|error| (error.kind(), error)) {
-                Ok(written) => self.read += written as u64,
+                Ok(written) => self.from.consume(written),
                 Err((ErrorKind::Interrupted, _)) => {}
                 // The stream is a full pipe that another program has made non-blocking.
                 Err((ErrorKind::WouldBlock, _)) => thread::sleep(POLL_INTERVAL),
@@ -82,10 +85,9 @@ impl Stream {
 /// A running kernel. Dropping this value kills the kernel.
 pub(super) struct Running {
     pub(super) child: Child,
-    records: File,
-    read: u64,
+    records: BufReader<File>,
     /// The incomplete line at the end of the records that were read.
-    rest: Vec<u8>,
+    line: Vec<u8>,
     /// The standard streams of a command; empty for other tasks.
     pub(super) streams: Vec<Stream>,
     console: Arc<Mutex<VecDeque<String>>>,
@@ -103,16 +105,18 @@ impl Running {
     ) -> io::Result<Self> {
         process::disable_core_dumps();
         // Opened before the kernel starts, because a program in the kernel could replace the file.
-        let records = File::open(folder.join(RECORDS))?;
+        let records = BufReader::new(File::open(folder.join(RECORDS))?);
         let (console_out, console_in) = process::pipe()?;
+        let arguments =
+            kernel.arguments.iter().filter(|argument| *argument != FREE_CLOCK || !task.polls_clock);
         let mut command = Command::new(&kernel.program);
         command
             .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
             .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
             .args([&format!("uml_dir={}/", folder.display()), "umid=kernel"])
-            .args(arguments(kernel, task))
-            .args(seed(task))
+            .args(arguments)
+            .args(task.command.map(|_| format!("rng-seed={}", task.jobs[0].seed)))
             .arg(format!("init=\"{}\"", init.display()))
             .args(["--", task.mode, &format!("\"{}\"", folder.display())])
             // With an empty environment, the kernel crashes when it starts.
@@ -139,7 +143,7 @@ impl Running {
         })?;
         let streams = task.command.map(|(session, _)| Stream::all(session, folder)).transpose()?;
         let streams = streams.unwrap_or_default();
-        Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
+        Ok(Self { child, records, line: Vec::new(), streams, console, console_open })
     }
 
     /// Returns true if the kernel has ended. Waits for its end for at most [`POLL_INTERVAL`].
@@ -150,23 +154,14 @@ impl Running {
 
     /// Copies the kernel's new records to `out`, and counts them in `progress`. Returns true if any were new.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
-        let mut buffer = vec![0; 1 << 16];
         let mut any = false;
-        loop {
-            let count = self.records.read_at(&mut buffer, self.read)?;
-            if count == 0 {
-                break;
+        while self.records.read_until(b'\n', &mut self.line)? > 0 {
+            if self.line.ends_with(b"\n") {
+                progress.count(&self.line);
+                out.write_all(&self.line)?;
+                self.line.clear();
+                any = true;
             }
-            self.read += count as u64;
-            self.rest.extend_from_slice(&buffer[..count]);
-            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
-            let after = self.rest.split_off(end + 1);
-            let lines = std::mem::replace(&mut self.rest, after);
-            for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                progress.count(line);
-            }
-            out.write_all(&lines)?;
-            any = true;
         }
         if any {
             out.flush()?;
@@ -182,15 +177,11 @@ impl Running {
         io::copy(&mut packets, &mut to).map(drop)
     }
 
-    pub(super) fn status(&mut self) -> Option<ExitStatus> {
-        let status = self.child.wait().ok();
+    /// Waits for the kernel's end, and describes it.
+    pub(super) fn exit_reason(&mut self) -> String {
+        let how = self.child.wait().map_or("ended".into(), how_ended);
         // The console's thread may not have read the last lines yet.
         let _ = self.console_open.recv_timeout(CONSOLE_TIMEOUT);
-        status
-    }
-
-    pub(super) fn exit_reason(&self, status: Option<ExitStatus>) -> String {
-        let how = status.map_or("ended".into(), how_ended);
         format!("the kernel {how} before its work was done; {}", self.console_tail())
     }
 
