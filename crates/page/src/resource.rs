@@ -8,17 +8,14 @@ use crate::PageUrl;
 
 /// The version of HTTP of a recorded response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum RecordedHttp {
-    /// HTTP/1.0.
     #[serde(rename = "1.0")]
     Http10,
-    /// HTTP/1.1.
     #[serde(rename = "1.1")]
     Http11,
-    /// HTTP/2.
     #[serde(rename = "2")]
     Http2,
-    /// HTTP/3.
     #[serde(rename = "3")]
     Http3,
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::mem;
 
-use super::plan::{self, Plan};
+use super::plan::{AT_END, Plan, PlannedRequest};
 use crate::Nanos;
 
 /// The progress of one resource in a page load.
@@ -69,20 +69,20 @@ enum LoadEvent {
 
 impl Discovery {
     pub(crate) fn new(plan: Plan) -> Self {
-        let progress = |selected: bool| Progress {
-            state: if selected { ResourceState::Unknown } else { ResourceState::NotSelected },
+        let progress = |request: &PlannedRequest| Progress {
+            state: if request.selected { ResourceState::Unknown } else { ResourceState::NotSelected },
             queued_at: None,
             children_known: 0,
             awaited: false,
         };
         let mut discovery = Self {
-            resources: plan.requests.iter().map(|request| progress(request.is_some())).collect(),
+            resources: plan.requests.iter().map(progress).collect(),
             timers: BinaryHeap::new(),
             timers_set: 0,
             waiting_for_load_event: VecDeque::new(),
             load_event: LoadEvent::Waiting,
             started_at: None,
-            pending: plan.requests.iter().flatten().count(),
+            pending: plan.requests.iter().filter(|request| request.selected).count(),
             pending_before_load_event: 0,
             load_event_failed: false,
             plan,
@@ -101,14 +101,14 @@ impl Discovery {
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
         // When the whole body has arrived, the driver reports the end of the response next. That event frees
         // the connection before it reveals resources.
-        let whole = self.plan.requests[resource].as_ref().is_some_and(|r| bytes_so_far >= r.body_bytes);
+        let whole = bytes_so_far >= self.plan.requests[resource].body_bytes;
         if !whole && self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, Some(bytes_so_far));
         }
     }
 
     pub(crate) fn ended(&mut self, now: Nanos, resource: usize) {
-        self.make_children_known(now, resource, Some(u64::MAX));
+        self.make_children_known(now, resource, Some(AT_END));
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
@@ -117,7 +117,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
         while let Some(parent) = never_known.pop() {
-            while let Some(child) = self.next_child(parent, Some(u64::MAX)) {
+            while let Some(child) = self.next_child(parent, Some(AT_END)) {
                 self.resolve(now, child, ResourceState::NeverRequested);
                 never_known.push(child);
             }
@@ -172,7 +172,9 @@ impl Discovery {
     }
 
     pub(crate) fn wants_progress(&self, resource: usize) -> bool {
-        self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
+        // Children are sorted by `at_bytes`.
+        let first = self.plan.requests[resource].children.iter().find_map(|child| child.at_bytes);
+        first.is_some_and(|at_bytes| at_bytes != AT_END)
     }
 
     /// Makes the load event wait for a resource and for all resources that it will lead to. Skips resources
@@ -180,11 +182,8 @@ impl Discovery {
     fn await_with_children(&mut self, resource: usize) {
         let mut added = vec![resource];
         while let Some(resource) = added.pop() {
-            let Some(request) = self.plan.requests[resource].as_ref().filter(|one| one.before_load_event)
-            else {
-                continue;
-            };
-            if !mem::replace(&mut self.resources[resource].awaited, true) {
+            let request = &self.plan.requests[resource];
+            if request.before_load_event && !mem::replace(&mut self.resources[resource].awaited, true) {
                 self.pending_before_load_event += 1;
                 added.extend(request.children.iter().map(|child| child.resource));
             }
@@ -196,8 +195,7 @@ impl Discovery {
             self.await_with_children(resource);
         }
         self.resources[resource].state = ResourceState::Processing;
-        let processing = self.plan.requests[resource].as_ref().map_or(0, |request| request.processing);
-        self.set_timer(now + processing, Timer::Queue(resource));
+        self.set_timer(now + self.plan.requests[resource].processing, Timer::Queue(resource));
     }
 
     fn make_children_known(&mut self, now: Nanos, resource: usize, bytes_so_far: Option<u64>) {
@@ -210,7 +208,7 @@ impl Discovery {
     /// body, each resource once. If `bytes_so_far` is `None`, returns only resources that the server pushes.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
-        let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;
+        let child = self.plan.requests[parent].children.get(*known)?;
         if child.at_bytes > bytes_so_far {
             return None;
         }
@@ -220,7 +218,7 @@ impl Discovery {
 
     fn must_wait_for_load_event(&self, resource: usize) -> bool {
         let passed = matches!(self.load_event, LoadEvent::Passed { .. });
-        !passed && self.plan.requests[resource].as_ref().is_some_and(|request| request.after_load_event)
+        !passed && self.plan.requests[resource].after_load_event
     }
 
     fn queue(&mut self, at: Nanos, resource: usize) -> usize {

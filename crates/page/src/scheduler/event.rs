@@ -21,6 +21,7 @@ impl fmt::Display for ConnectionId {
 
 /// An event that the driver reports. A `resource` is an index in [`crate::Page::resources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Event {
     /// The load begins.
     Start,
@@ -36,25 +37,20 @@ pub enum Event {
     ConnectionFailed(ConnectionId),
     /// The header of a response or a further part of its body has arrived.
     BodyProgress {
-        /// The requested resource.
         resource: usize,
         /// Number of body bytes that have arrived so far; 0 if only the header has arrived.
         bytes_so_far: u64,
     },
     /// A response is complete.
     ResponseEnd {
-        /// The requested resource.
         resource: usize,
-        /// The connection on which the response arrived.
         connection: ConnectionId,
         /// True if the connection can take another request afterwards.
         reusable: bool,
     },
     /// A request or its response failed.
     ResponseFailed {
-        /// The requested resource.
         resource: usize,
-        /// The connection on which the request was sent.
         connection: ConnectionId,
         /// True if any byte of the response had arrived.
         answered: bool,
@@ -68,23 +64,17 @@ pub enum Event {
 /// Each [`Action::Open`] is followed by an [`Action::Close`] of the connection, unless the driver reported
 /// that the connection failed or was closed, or the connection is idle when the load is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Action {
     /// Open a connection.
     Open {
-        /// The number of the new connection.
         connection: ConnectionId,
-        /// The server to connect to.
         origin: OriginId,
         /// True to open the connection to the server's fallback ([`Policy::fallback_after`]).
         fallback: bool,
     },
     /// Send a request.
-    Send {
-        /// The connection on which to send the request.
-        connection: ConnectionId,
-        /// The resource to request.
-        resource: usize,
-    },
+    Send { connection: ConnectionId, resource: usize },
     /// Close a connection; no later action names it.
     Close(ConnectionId),
 }

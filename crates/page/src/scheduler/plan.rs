@@ -5,14 +5,15 @@ use crate::{Nanos, Page, Phase, Resource};
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// `None` for a resource that is not requested.
-    pub(crate) requests: Vec<Option<PlannedRequest>>,
+    pub(crate) requests: Vec<PlannedRequest>,
     /// Time in nanoseconds by which the load event follows the last response that it waits for.
     pub(crate) load_event_processing: Nanos,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
+    /// False for a resource that is not requested.
+    pub(crate) selected: bool,
     /// Resources that the client discovers in the response, or that the server pushes with it, in the order
     /// of discovery. [`Policy::order_seed`] shuffles resources that are discovered at the same byte.
     pub(crate) children: Vec<Child>,
@@ -34,35 +35,24 @@ pub(crate) struct Child {
     pub(crate) resource: usize,
 }
 
-impl PlannedRequest {
-    pub(crate) fn reveals_before_end(&self) -> bool {
-        // Children are sorted by `at_bytes`.
-        self.children.iter().find_map(|child| child.at_bytes).is_some_and(|at_bytes| at_bytes != AT_END)
-    }
-}
-
-const AT_END: u64 = u64::MAX;
+pub(crate) const AT_END: u64 = u64::MAX;
 
 impl Plan {
     pub(crate) fn new(page: &Page, policy: &Policy) -> Self {
         let selected = selected(page, policy);
         let is_browser = policy.profile == Profile::Browser;
         let processing = |us| if is_browser { policy.processing(us) } else { 0 };
-        let request = |(resource, selected): (&Resource, &bool)| {
-            selected.then(|| PlannedRequest {
-                children: Vec::new(),
-                body_bytes: resource.body_bytes,
-                processing: processing(resource.processing_us),
-                before_load_event: resource.phase == Phase::Load,
-                after_load_event: is_browser && resource.phase == Phase::After,
-            })
+        let request = |(resource, &selected): (&Resource, &bool)| PlannedRequest {
+            selected,
+            children: Vec::new(),
+            body_bytes: resource.body_bytes,
+            processing: processing(resource.processing_us),
+            before_load_event: resource.phase == Phase::Load,
+            after_load_event: is_browser && resource.phase == Phase::After,
         };
-        let mut plan = Self {
-            requests: page.resources.iter().zip(&selected).map(request).collect(),
-            load_event_processing: processing(page.load_event_processing_us),
-        };
+        let mut requests: Vec<_> = page.resources.iter().zip(&selected).map(request).collect();
         let documents = root_and_redirects(page, &selected);
-        for (index, resource) in page.resources.iter().enumerate() {
+        for (index, resource) in page.resources.iter().enumerate().filter(|(index, _)| selected[*index]) {
             let initiator = match policy.profile {
                 Profile::Mget if !documents.contains(&index) => documents.last().copied(),
                 _ => resource.initiator,
@@ -73,19 +63,12 @@ impl Plan {
             let at_bytes = (!(is_browser && resource.pushed)).then_some(at_bytes);
             let seed = policy.order_seed.filter(|_| is_browser);
             let place = seed.map_or(0, |seed| split_mix(seed.wrapping_add(index as u64)));
-            plan.link(initiator, Child { at_bytes, place, resource: index });
+            requests[initiator].children.push(Child { at_bytes, place, resource: index });
         }
-        plan
-    }
-
-    fn link(&mut self, initiator: usize, child: Child) {
-        if self.requests[child.resource].is_none() {
-            return;
+        for request in &mut requests {
+            request.children.sort_unstable();
         }
-        if let Some(request) = &mut self.requests[initiator] {
-            let at = request.children.partition_point(|other| *other < child);
-            request.children.insert(at, child);
-        }
+        Self { requests, load_event_processing: processing(page.load_event_processing_us) }
     }
 }
 

@@ -114,12 +114,11 @@ impl Policy {
     }
 
     pub(crate) fn validate(&self) -> Result<(), PolicyError> {
-        let limits = [
-            ("connections_per_host", self.connections_per_host),
-            ("connections_total", self.connections_total),
-        ];
-        if let Some(&(key, _)) = limits.iter().find(|limit| limit.1 == 0) {
-            return Err(PolicyError::NoConnections(key));
+        if self.connections_per_host == 0 {
+            return Err(PolicyError::NoConnections("connections_per_host"));
+        }
+        if self.connections_total == 0 {
+            return Err(PolicyError::NoConnections("connections_total"));
         }
         if !(0.0..=Self::MAX_PROCESSING_SCALE).contains(&self.processing_scale) {
             return Err(PolicyError::ProcessingScale(self.processing_scale));

@@ -30,20 +30,13 @@ impl SyntheticBody {
     }
 
     /// Returns the length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "nothing asks")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns true if the body has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub(super) fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
         if !bytes.is_empty() {
             self.pieces.push(Piece::Bytes(bytes.to_vec()));
             self.len += bytes.len() as u64;
@@ -62,11 +55,11 @@ impl SyntheticBody {
         let gap = len.saturating_sub(self.len);
         let marks = (open.len() + close.len()) as u64;
         if gap < marks {
-            self.text(&" ".repeat(gap as usize));
+            self.push(" ".repeat(gap as usize));
         } else {
-            self.text(open);
+            self.push(open);
             self.fill(len - close.len() as u64);
-            self.text(close);
+            self.push(close);
         }
     }
 }

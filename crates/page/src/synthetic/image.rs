@@ -16,15 +16,16 @@ const SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=
 pub(super) fn image(mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     if mime.contains("svg") {
-        if len >= SVG.len() as u64 {
-            body.text(SVG);
+        let fits = len >= SVG.len() as u64;
+        if fits {
+            body.push(SVG);
         }
-        body.comment(len, if body.is_empty() { C } else { HTML });
+        body.comment(len, if fits { HTML } else { C });
         return body;
     }
     let pixel = if mime.contains("png") && len >= PNG.len() as u64 { PNG } else { GIF };
     if len >= pixel.len() as u64 {
-        body.bytes(pixel);
+        body.push(pixel);
     }
     body.fill(len);
     body

@@ -19,7 +19,7 @@ use placement::Placement;
 use reference::{Reference, references};
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
+use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML elements cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +87,8 @@ impl FidelityGaps {
     /// Merges each list of resources with the same list of `other`, without duplicates.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
-        let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
-            one.into_iter().chain(other).collect::<BTreeSet<_>>().into_iter().collect()
-        };
+        let either =
+            |one: Vec<usize>, other| BTreeSet::from_iter([one, other].concat()).into_iter().collect();
         Self {
             left_out: either(self.left_out, other.left_out),
             relocated: either(self.relocated, other.relocated),
@@ -103,18 +102,15 @@ impl SyntheticPage {
     /// scales processing times. `rewrite` changes the page's URLs.
     pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let references = references(page, policy);
-        let placement = Placement::of(page, &references, rewrite, runtime);
-        let mut responses: Vec<_> = page
-            .resources
-            .iter()
-            .map(|resource| SyntheticResponse {
-                body: empty(resource.kind, &resource.mime, resource.body_bytes),
-                mime: mime(resource.kind, &resource.mime),
-                location: None,
-                refuses_preflight: resource.method == "OPTIONS",
-                processing_ns: 0,
-            })
-            .collect();
+        let Placement { mut bodies, gaps, lists } = Placement::of(page, &references, rewrite, runtime);
+        let respond = |(number, resource): (usize, &Resource)| SyntheticResponse {
+            body: bodies.remove(&number).unwrap_or_else(|| empty(resource)),
+            mime: mime(resource.kind, &resource.mime),
+            location: None,
+            refuses_preflight: resource.method == "OPTIONS",
+            processing_ns: 0,
+        };
+        let mut responses: Vec<_> = page.resources.iter().enumerate().map(respond).collect();
         let mut requested = vec![false; page.resources.len()];
         for Reference { chain, .. } in &references {
             for pair in chain.windows(2) {
@@ -128,16 +124,13 @@ impl SyntheticPage {
                 requested[resource] = true;
             }
         }
-        for (resource, body) in placement.bodies {
-            responses[resource].body = body;
-        }
-        for &resource in &placement.gaps.left_out {
+        for &resource in &gaps.left_out {
             requested[resource] = false;
         }
         debug_assert!(
             responses.iter().zip(&page.resources).all(|(ours, page)| ours.body.len() == page.body_bytes)
         );
-        Self { responses, requested, gaps: placement.gaps, lists: placement.lists }
+        Self { responses, requested, gaps, lists }
     }
 
     /// Returns the script that a browser's driver runs in each document ([`Runtime::Injected`]).
@@ -148,12 +141,12 @@ impl SyntheticPage {
 }
 
 /// Returns a body without references.
-fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
-    let mut body = SyntheticBody::default();
-    match kind {
+fn empty(resource: &Resource) -> SyntheticBody {
+    let (mut body, len) = (SyntheticBody::default(), resource.body_bytes);
+    match resource.kind {
         ResourceType::Document => body.comment(len, HTML),
         ResourceType::Stylesheet | ResourceType::Script => body.comment(len, C),
-        ResourceType::Image => return image::image(mime, len),
+        ResourceType::Image => return image::image(&resource.mime, len),
         _ => body.fill(len),
     }
     body

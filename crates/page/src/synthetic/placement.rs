@@ -416,13 +416,13 @@ impl<'a> Placer<'a> {
 /// its byte offset, or as near as the other texts permit. Texts without an offset are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
-    body.text(head);
+    body.push(head);
     let mut rest: usize = items.iter().map(|(_, text)| text.len()).sum();
     for (end, text) in items {
         let latest = (len - rest) as u64;
         let start = end.map_or(latest, |end| end.saturating_sub(text.len() as u64).min(latest));
         body.comment(start, comment);
-        body.text(text);
+        body.push(text);
         rest -= text.len();
     }
     body.comment(len as u64, comment);
