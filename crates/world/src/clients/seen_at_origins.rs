@@ -132,7 +132,7 @@ impl ConnectionRecords {
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
         // the client was connected when it sent that ACK.
-        let way_ns = if waited { loading.link.uplink_delay_ns(peer.ip()) } else { 0 };
+        let way_ns = if waited { loading.link.delays_ns(peer.ip()).0 } else { 0 };
         let connected_ns = match quic {
             Some(_) => Some(opened_ns),
             None => {

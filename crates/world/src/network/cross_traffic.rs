@@ -56,12 +56,8 @@ struct Flow {
 
 impl Flow {
     fn start(way: Way, topology: &Topology) -> Result<Self> {
-        let number = match way {
-            Way::Down => 0,
-            Way::Up => 1,
-        };
         let ip = topology.ip.preferred();
-        let at = |address: IpAddr| SocketAddr::from((address, 10_000 + number));
+        let at = |address: IpAddr| SocketAddr::from((address, 10_000 + u16::from(way == Way::Up)));
         let (client, origin) = (at(client_address(ip, NUMBER)), at(origin_address(ip, NUMBER)));
         let listener = topology.origins.run(|| named(DOING, TcpListener::bind(origin)))?;
         let client = topology.client.run(|| {

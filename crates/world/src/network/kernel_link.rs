@@ -11,6 +11,8 @@
 //! not delay a short packet after a pause. Active queue management (AQM) is inside `tbf`, which takes the
 //! next packet out of it early. So a packet leaves the AQM up to two packets earlier than with a real wire.
 
+use std::mem;
+
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
@@ -36,10 +38,9 @@ impl Egress {
     }
 
     fn replace(&mut self, new: Vec<Qdisc>) -> Result<()> {
-        if !self.disciplines.is_empty() {
+        if !mem::take(&mut self.disciplines).is_empty() {
             self.routes.delete_qdiscs(self.interface)?;
         }
-        self.disciplines.clear();
         self.routes.add_qdiscs(self.interface, &new)?;
         self.disciplines = new;
         Ok(())

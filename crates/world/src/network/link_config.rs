@@ -26,15 +26,10 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the smallest delay of a packet from the client to an address, without queueing.
-    pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
-        self.up.delay + self.extra_delay_of(address)
-    }
-
     /// Returns the smallest delays of a packet from the client to an address, and back, without queueing.
     pub fn delays_ns(&self, address: IpAddr) -> (Nanos, Nanos) {
-        let up = self.uplink_delay_ns(address);
-        (up, up - self.up.delay + self.down.delay)
+        let extra = self.extra_delay_of(address);
+        (self.up.delay + extra, self.down.delay + extra)
     }
 
     /// Returns the additional one-way delay of packets to and from an address, beyond the link's delay.

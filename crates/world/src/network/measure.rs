@@ -43,13 +43,12 @@ pub fn network(topology: &Topology, link: &LinkConfig) -> Result<Measured, Error
         median: rtts.get(rtts.len() / 2).copied().unwrap_or(0).into(),
         samples: rtts.len(),
     };
-    let client = Host { namespace: &topology.client, address: client_address(topology.ip.preferred(), 0) };
-    let origin =
-        Host { namespace: &topology.origins, address: origin_address(topology.ip.preferred(), PROBE_ORIGIN) };
+    let client = (&topology.client, client_address(topology.ip.preferred(), 0));
+    let origin = (&topology.origins, probe_address(topology).ip());
     let (down, up) = thread::scope(|scope| {
-        let down = || rate(&link.down, mtu, &origin, &client);
+        let down = || rate(&link.down, mtu, origin, client);
         let down = named("starting a thread", thread::Builder::new().spawn_scoped(scope, down));
-        let up = rate(&link.up, mtu, &client, &origin);
+        let up = rate(&link.up, mtu, client, origin);
         (down.and_then(|down| down.join().expect("measuring does not panic")), up)
     });
     Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
@@ -58,23 +57,21 @@ pub fn network(topology: &Topology, link: &LinkConfig) -> Result<Measured, Error
 /// Returns the congestion control and initial window of both ends, from the sockets of a new connection.
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
-    let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));
+    let address = probe_address(topology);
     let listener = topology.origins.run(|| named(DOING, TcpListener::bind(address)))?;
     let client =
         topology.client.run(|| named(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
     let (origin, _) = named(DOING, listener.accept())?;
     let settings = |stream: &TcpStream| {
-        named(DOING, tcp::congestion_control(stream)).and_then(|congestion_control| {
-            let info = named(DOING, tcp::info(stream))?;
-            Ok(RouteRecord { congestion_control, initial_window_segments: info.congestion_window })
-        })
+        let congestion_control = named(DOING, tcp::congestion_control(stream))?;
+        let initial_window_segments = named(DOING, tcp::info(stream))?.congestion_window;
+        Ok(RouteRecord { congestion_control, initial_window_segments })
     };
     Ok(BothEnds { client: settings(&client)?, origins: settings(&origin)? })
 }
 
-struct Host<'a> {
-    namespace: &'a NetNs,
-    address: IpAddr,
+fn probe_address(topology: &Topology) -> SocketAddr {
+    SocketAddr::new(origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT)
 }
 
 /// Returns an interval between the starts of probe handshakes at which their packets never queue behind each
@@ -89,7 +86,7 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 /// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured,
 /// except after a lost SYN. The timeout depends on `expected_ns`, the expected RTT.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
-    let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));
+    let address = probe_address(topology);
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
@@ -119,7 +116,12 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
 
 /// Compares the duration of a train of packets with that of the link model. The median is None without a
 /// fixed rate, if the queue is too short, or if fewer than two packets arrive.
-fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
+fn rate(
+    config: &DirectionConfig,
+    mtu: u32,
+    (sending, from): (&NetNs, IpAddr),
+    (receiving, to): (&NetNs, IpAddr),
+) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
     let room = config.queue_limit_bytes.map_or(TRAIN_PACKETS.1, |limit| limit / u64::from(mtu) + 1);
@@ -128,15 +130,15 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
         return Ok(MeasuredRate { asked: Some(asked), median: None });
     }
     let opening = "opening a probe";
-    let receiver = to.namespace.run(|| named(opening, UdpSocket::bind((to.address, PORT))))?;
-    let sender = from.namespace.run(|| named(opening, UdpSocket::bind((from.address, 0))))?;
+    let receiver = receiving.run(|| named(opening, UdpSocket::bind((to, PORT))))?;
+    let sender = sending.run(|| named(opening, UdpSocket::bind((from, 0))))?;
     let timeout = Duration::from_nanos(packet_ns * packets + config.delay) + Duration::from_secs(1);
     named(opening, receiver.set_read_timeout(Some(timeout)))?;
     let receiver = named(opening, StampedSocket::new(receiver))?;
-    let mut datagram = vec![0; mtu as usize - (Version::of(to.address).header_bytes() + UDP_HEADER) as usize];
+    let mut datagram = vec![0; mtu as usize - (Version::of(to).header_bytes() + UDP_HEADER) as usize];
     for number in 0..packets {
         datagram[..8].copy_from_slice(&number.to_be_bytes());
-        named("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
+        named("sending a probe", sender.send_to(&datagram, (to, PORT)))?;
     }
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {

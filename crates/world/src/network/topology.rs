@@ -73,19 +73,14 @@ pub struct Topology {
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     client_ipv6: Cell<Option<IpAddr>>,
-    between: Between,
+    /// The router next to the client. Without a `far` router, the namespace of the link's packet sockets.
+    near: NetNs,
+    /// The router next to the origins; None if this program forwards the packets.
+    far: Option<NetNs>,
     tcp: Tcp,
     upstream: Upstream,
     pub ip: Versions,
-    /// The MTU of every interface.
     pub mtu_bytes: u32,
-}
-
-enum Between {
-    /// Two packet sockets in this namespace. This program forwards the packets between them.
-    PacketSockets(NetNs),
-    /// Two routers, whose queueing disciplines emulate the link.
-    Routers { near: NetNs, far: NetNs },
 }
 
 impl Topology {
@@ -101,26 +96,18 @@ impl Topology {
         link: LinkKind,
         core: Option<&ServerCore>,
     ) -> Result<Self> {
-        let between = match link {
-            LinkKind::Program => Between::PacketSockets(NetNs::create()?),
-            LinkKind::Kernel => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
-        };
+        let near = NetNs::create()?;
+        let far = (link == LinkKind::Kernel).then(NetNs::create).transpose()?;
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
         let client_ipv6 = Cell::new(None);
         let topology =
-            Self { client, origins, client_routes, client_ipv6, between, tcp, upstream, ip, mtu_bytes };
+            Self { client, origins, client_routes, client_ipv6, near, far, tcp, upstream, ip, mtu_bytes };
         if let Some(core) = core {
-            let others = match &topology.between {
-                Between::PacketSockets(link) => vec![&topology.client, link],
-                Between::Routers { near, far } => vec![&topology.client, near, far],
-            };
-            core.steer(&topology.origins, &others);
+            let others = [&topology.client, &topology.near].into_iter().chain(&topology.far);
+            core.steer(&topology.origins, others);
         }
-        match &topology.between {
-            Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
-            Between::Routers { near, far } => topology.set_up_routers(near, far)?,
-        }
+        topology.set_up_between()?;
         topology.client.run(|| topology.set_up_inner(client_network))?;
         topology.set_client_address(client_addresses(ip, 0))?;
         topology.set_cookie_keys(&[fastopen_key])?;
@@ -138,59 +125,44 @@ impl Topology {
         })?;
         // Set before sockets listen, because a socket gets a Fast Open queue only when it begins to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
-        topology.wait_until_up()?;
+        for (namespace, interface) in topology.pairs().concat() {
+            namespace.run(|| RouteSocket::open()?.wait_until_up(interface))?;
+        }
         Ok(topology)
     }
 
-    fn wait_until_up(&self) -> Result<()> {
-        let wait = |namespace: &NetNs, interfaces: &[&str]| {
-            namespace.run(|| {
-                let mut routes = RouteSocket::open()?;
-                interfaces.iter().try_for_each(|interface| routes.wait_until_up(interface))
-            })
-        };
-        wait(&self.client, &[INTERFACE])?;
-        wait(&self.origins, &[INTERFACE])?;
-        match &self.between {
-            Between::PacketSockets(link) => wait(link, &[CLIENT_END, ORIGINS_END]),
-            Between::Routers { near, far } => {
-                wait(near, &[CLIENT_END, TO_FAR])?;
-                wait(far, &[TO_NEAR, ORIGINS_END])
-            }
-        }
+    /// Returns the veth pairs between client and origins: the namespace and the interface of each end.
+    fn pairs(&self) -> Vec<[(&NetNs, &'static str); 2]> {
+        let to_client = [(&self.near, CLIENT_END), (&self.client, INTERFACE)];
+        let between = self.far.as_ref().map(|far| [(&self.near, TO_FAR), (far, TO_NEAR)]);
+        let far = self.far.as_ref().unwrap_or(&self.near);
+        let to_origins = [(far, ORIGINS_END), (&self.origins, INTERFACE)];
+        [to_client].into_iter().chain(between).chain([to_origins]).collect()
     }
 
-    fn set_up_link(&self, link: &NetNs) -> Result<()> {
-        let mut routes = RouteSocket::open()?;
-        for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
-            let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
-            let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
-            routes.add_veth(&outer, &inner, self.mtu_bytes)?;
-            // The link's namespace must not have link-local addresses.
-            let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
-            disable_offloads(end)?;
-            routes.bring_up(end)?;
-        }
-        Ok(())
-    }
-
-    fn set_up_routers(&self, near: &NetNs, far: &NetNs) -> Result<()> {
-        let pairs = [
-            ((near, CLIENT_END), (&self.client, INTERFACE)),
-            ((near, TO_FAR), (far, TO_NEAR)),
-            ((far, ORIGINS_END), (&self.origins, INTERFACE)),
-        ];
-        near.run(|| {
+    /// Creates all interfaces, and sets up those between client and origins.
+    fn set_up_between(&self) -> Result<()> {
+        self.near.run(|| {
             let mut routes = RouteSocket::open()?;
-            for ((one, one_name), (other, other_name)) in pairs {
-                // Without ARP, frames go to the sender's own address, so both ends have the same address.
-                let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
-                routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
+            for [(one, one_name), (other, other_name)] in self.pairs() {
+                // Routers accept only frames to their own address (see `INNER_MAC`).
+                let mac = if self.far.is_some() { INNER_MAC } else { OUTER_MAC };
+                let outer = VethEnd { name: one_name, mac, namespace: one };
+                let inner = VethEnd { name: other_name, mac: INNER_MAC, namespace: other };
+                routes.add_veth(&outer, &inner, self.mtu_bytes)?;
+            }
+            if self.far.is_some() {
+                return set_up_router(self.ip, CLIENT_END, TO_FAR);
+            }
+            for end in [CLIENT_END, ORIGINS_END] {
+                // The link's namespace must not have link-local addresses.
+                let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
+                disable_offloads(end)?;
+                routes.bring_up(end)?;
             }
             Ok(())
         })?;
-        near.run(|| set_up_router(self.ip, CLIENT_END, TO_FAR))?;
-        far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
+        self.far.as_ref().map_or(Ok(()), |far| far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END)))
     }
 
     /// Sets up the calling thread's namespace as an end of the link, with all addresses of the prefix `own`.
@@ -222,11 +194,10 @@ impl Topology {
 
     fn route(&self, destination: Prefix, source: IpAddr) -> Route<'_> {
         Route {
-            destination,
-            interface: INTERFACE,
             source: Some(source),
             congestion_control: Some(&self.tcp.congestion_control),
             initial_window: Some(self.tcp.initial_window_segments),
+            ..plain_route(destination, INTERFACE)
         }
     }
 
@@ -235,9 +206,9 @@ impl Topology {
     /// # Panics
     /// If the topology has routers.
     pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
-        let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
-        let ether_type = self.ip.ether_type();
-        let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES, ether_type));
+        assert!(self.far.is_none(), "this world has routers");
+        let (near, ether_type) = (&self.near, self.ip.ether_type());
+        let open = |end| move || near.run(|| PacketSocket::open(end, RING_FRAMES, ether_type));
         // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
         thread::scope(|scope| {
             let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
@@ -259,7 +230,7 @@ impl Topology {
 
     /// Returns the link's routers, without delay or rate limit; None if this program forwards the packets.
     pub fn routers(&self) -> Result<Option<Routers>> {
-        let Between::Routers { near, far } = &self.between else { return Ok(None) };
+        let (near, Some(far)) = (&self.near, &self.far) else { return Ok(None) };
         let egress = |router: &NetNs, interface| Ok(Egress::new(router.run(RouteSocket::open)?, interface));
         let down = RoutedPath { queue: egress(far, TO_NEAR)?, wire: egress(near, CLIENT_END)? };
         let up = RoutedPath { queue: egress(near, TO_FAR)?, wire: egress(far, ORIGINS_END)? };

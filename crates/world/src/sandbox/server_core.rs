@@ -41,7 +41,7 @@ impl ServerCore {
 
     /// Makes the kernel process packets received in the namespace `origins` on the server's core, and packets
     /// received in `others` on another core. Applies to interfaces created later, from Linux 6.3 on.
-    pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
+    pub fn steer<'a>(&self, origins: &NetNs, others: impl Iterator<Item = &'a NetNs>) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
         };
