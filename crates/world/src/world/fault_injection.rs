@@ -17,8 +17,8 @@ pub(super) struct Observed<'a> {
     pub timed: bool,
 }
 
-/// A function that falsifies observations of a page load; returns false if there is nothing to falsify.
-type Fault = fn(&mut Observed) -> bool;
+/// A function that falsifies observations of a page load; returns None if there is nothing to falsify.
+type Fault = fn(&mut Observed) -> Option<()>;
 
 /// The faults that soak tests inject. The last one is possible in every page load with a complete response.
 const FAULTS: [Fault; 10] = [
@@ -31,11 +31,11 @@ const FAULTS: [Fault; 10] = [
     another_query,
     |observed| {
         observed.link.up.late_us_max = u64::MAX;
-        true
+        Some(())
     },
     |observed| {
         observed.link.down.overruns += 1;
-        true
+        Some(())
     },
     another_size,
 ];
@@ -44,64 +44,55 @@ const FAULTS: [Fault; 10] = [
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
-    assert!(faults.any(|fault| fault(&mut observed)), "a load has requests");
+    assert!(faults.any(|fault| fault(&mut observed).is_some()), "a load has requests");
 }
 
-fn wrong_cookies(observed: &mut Observed) -> bool {
-    match observed.warm {
-        None => false,
-        Some(true) => {
-            // Hosts that share an address also share its cookie.
-            let last = observed.cookies.pop();
-            observed.cookies.retain(|address| Some(*address) != last);
-            last.is_some()
-        }
-        Some(false) => {
-            observed.cookies.push(IpAddr::from([127, 0, 0, 1]));
-            true
-        }
+fn wrong_cookies(observed: &mut Observed) -> Option<()> {
+    if observed.warm? {
+        // Hosts that share an address also share its cookie.
+        let last = observed.cookies.pop()?;
+        observed.cookies.retain(|address| *address != last);
+    } else {
+        observed.cookies.push(IpAddr::from([127, 0, 0, 1]));
     }
+    Some(())
 }
 
-fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> bool {
+#[expect(clippy::unnecessary_wraps, reason = "the type of the other faults")]
+fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> Option<()> {
     *counters.entry(name.to_owned()).or_default() += 1;
-    true
+    Some(())
 }
 
-fn answered_at_once(observed: &mut Observed) -> bool {
+fn answered_at_once(observed: &mut Observed) -> Option<()> {
     if !observed.timed {
-        return false;
+        return None;
     }
     let Loaded { connections, requests, .. } = &mut *observed.loaded;
-    let first = connections.iter().find_map(|one| {
+    let (place, opened_ns) = connections.iter().find_map(|one| {
         let of_it = requests.iter().enumerate().filter(|(_, request)| request.connection == Some(one.id));
         let (place, request) =
             of_it.min_by_key(|(_, request)| (request.sent_ns.is_none(), request.sent_ns))?;
         (request.first_byte_ns.is_some() && request.cache.is_none()).then_some((place, one.opened_ns))
-    });
-    let Some((place, opened_ns)) = first else { return false };
+    })?;
     requests[place].first_byte_ns = Some(opened_ns);
-    true
+    Some(())
 }
 
-fn resumed_at_one_end(observed: &mut Observed) -> bool {
+fn resumed_at_one_end(observed: &mut Observed) -> Option<()> {
     let mut secured = observed.loaded.connections.iter_mut().filter_map(|one| one.tls.as_mut());
-    let Some(tls) = secured.find(|tls| tls.origin.is_some()) else { return false };
+    let tls = secured.find(|tls| tls.origin.is_some())?;
     tls.resumed = !tls.resumed;
-    true
+    Some(())
 }
 
-fn another_query(observed: &mut Observed) -> bool {
-    observed.loaded.lookups.first_mut().is_some_and(|lookup| {
-        lookup.resolver.queries += 1;
-        true
-    })
+fn another_query(observed: &mut Observed) -> Option<()> {
+    observed.loaded.lookups.first_mut()?.resolver.queries += 1;
+    Some(())
 }
 
-fn another_size(observed: &mut Observed) -> bool {
-    let mut ended = observed.loaded.requests.iter_mut().filter(|one| one.error.is_none());
-    ended.find(|one| one.end_ns.is_some()).is_some_and(|one| {
-        one.body_bytes += 1;
-        true
-    })
+fn another_size(observed: &mut Observed) -> Option<()> {
+    let mut requests = observed.loaded.requests.iter_mut();
+    requests.find(|one| one.error.is_none() && one.end_ns.is_some())?.body_bytes += 1;
+    Some(())
 }
