@@ -64,7 +64,7 @@ impl Drop for TcpTrace {
 
 /// Samples the open sockets until `stop` is woken. Doubles the interval when there are too many samples.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
-    let mut kept = Kept::default();
+    let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();
     loop {
         // A late thread does not catch up on missed samples.
@@ -72,43 +72,29 @@ fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns
         let ready =
             timer.set(Some(next_ns)).and_then(|()| wait_readable(&[timer.as_fd(), stop.as_fd()], None));
         if !ready.is_ok_and(|ready| ready[1].is_empty()) {
-            return kept.samples;
+            return samples;
         }
         let at_ns = monotonic_ns();
         for (four_tuple, info) in sockets.open() {
-            kept.add(four_tuple, TcpSample::new(at_ns, &info));
+            add(&mut samples, four_tuple, TcpSample::new(at_ns, &info));
         }
-        if kept.count > MOST {
-            kept.thin_out();
+        if samples.values().map(Vec::len).sum::<usize>() > MOST {
+            thin_out(&mut samples);
             interval_ns *= 2;
         }
     }
 }
 
-#[derive(Default)]
-struct Kept {
-    samples: Samples,
-    count: usize,
+fn add(samples: &mut Samples, four_tuple: FourTuple, sample: TcpSample) {
+    let of_connection = samples.entry(four_tuple).or_default();
+    if of_connection.last().is_none_or(|last| !last.equals_except_time(&sample)) {
+        of_connection.push(sample);
+    }
 }
 
-impl Kept {
-    fn add(&mut self, four_tuple: FourTuple, sample: TcpSample) {
-        let of_connection = self.samples.entry(four_tuple).or_default();
-        if of_connection.last().is_none_or(|last| !last.equals_except_time(&sample)) {
-            of_connection.push(sample);
-            self.count += 1;
-        }
-    }
-
-    fn thin_out(&mut self) {
-        for of_connection in self.samples.values_mut() {
-            let mut number = 0;
-            of_connection.retain(|_| {
-                number += 1;
-                number % 2 == 1
-            });
-        }
-        self.count = self.samples.values().map(Vec::len).sum();
+fn thin_out(samples: &mut Samples) {
+    for of_connection in samples.values_mut() {
+        *of_connection = of_connection.iter().copied().step_by(2).collect();
     }
 }
 
@@ -129,15 +115,14 @@ mod tests {
             segment_bytes: 1448,
             rtt_us: 20_000,
         };
-        let mut kept = Kept::default();
+        let mut samples = Samples::new();
         for at_ns in 0..=1000 {
-            kept.add(connection(1), sample(at_ns, at_ns as u32));
-            kept.add(connection(2), sample(at_ns, 7));
+            add(&mut samples, connection(1), sample(at_ns, at_ns as u32));
+            add(&mut samples, connection(2), sample(at_ns, 7));
         }
-        assert_eq!(kept.count, 1002);
-        kept.thin_out();
-        assert_eq!(kept.count, 502);
-        let times = |port| kept.samples[&connection(port)].iter().map(|sample| sample.at_ns);
+        assert_eq!(samples.values().map(Vec::len).sum::<usize>(), 1002);
+        thin_out(&mut samples);
+        let times = |port| samples[&connection(port)].iter().map(|sample| sample.at_ns);
         assert!(times(1).eq((0..=1000).step_by(2)) && times(2).eq([0]));
     }
 }
