@@ -25,7 +25,7 @@ use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    OriginTlsRecord, SeenAt, ServerRecord, UpstreamRecord, View,
 };
 use crate::engine;
 use crate::evidence::{EarlyData, Expectation, Observations, given_up, judge};
@@ -229,13 +229,9 @@ impl<'a> World<'a> {
     /// Returns the host addresses for which the kernel has a Fast Open cookie of this client address.
     fn cookies(&self, client: Addresses) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
-        let mut held = Vec::new();
-        for host in self.hosts.values().flat_map(|addresses| addresses.iter()) {
-            if table.cookie(client.select(Version::of(host)), host)?.is_some() {
-                held.push(host);
-            }
-        }
-        Ok(held)
+        let mut held = |host| Ok(table.cookie(client.select(Version::of(host)), host)?.map(|_| host));
+        let hosts = self.hosts.values().flat_map(|addresses| addresses.iter());
+        hosts.filter_map(|host| held(host).transpose()).collect()
     }
 
     pub(super) fn counters(&self) -> fastopen_netns::Result<BothEnds<Counters>> {
@@ -366,19 +362,18 @@ impl<'w, 'a> Prepared<'w, 'a> {
         let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
         let mut samples = trace_taken.unwrap_or_default();
         for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
-            connection.origin =
-                four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
-            if let (Some(seen), Some(four_tuple)) = (&mut connection.quic, four_tuple) {
+            let Some(four_tuple) = four_tuple else { continue };
+            connection.origin = evidence.get(four_tuple).copied().map(Into::into);
+            if let Some(seen) = &mut connection.quic {
                 seen.origin = quic.get(four_tuple).copied().map(Into::into);
                 if let Some(passed) = passed.get(four_tuple) {
                     seen.client = (*passed).into();
                 }
             }
-            let of_connection = four_tuple.and_then(|four_tuple| samples.remove(&four_tuple));
-            let since_start =
-                |one: TcpSample| TcpSample { at_ns: one.at_ns.saturating_sub(loaded.start_ns), ..one };
-            connection.origin_samples =
-                of_connection.unwrap_or_default().into_iter().map(since_start).collect();
+            connection.origin_samples = samples.remove(four_tuple).unwrap_or_default();
+            for sample in &mut connection.origin_samples {
+                sample.at_ns = sample.at_ns.saturating_sub(loaded.start_ns);
+            }
         }
         add_origins_handshakes(&mut loaded, world.servers.origins.log());
         add_resolvers_queries(&mut loaded, world.servers.origins.log());

@@ -67,10 +67,7 @@ fn names_transport(
 
 /// Two pages whose generated bodies make a browser request the job's resources: one for loads in cleartext,
 /// and one for loads over TLS. Their URLs differ.
-pub struct SyntheticPages {
-    clear: SyntheticPage,
-    encrypted: SyntheticPage,
-}
+pub struct SyntheticPages([SyntheticPage; 2]);
 
 impl SyntheticPages {
     /// Returns the synthetic pages of a job; None if its response bodies are not synthetic (generated).
@@ -83,22 +80,18 @@ impl SyntheticPages {
             let rewrite = UrlRewrite { aliased: uses_aliases(job), schemes };
             SyntheticPage::of(&job.page, &policy, rewrite, runtime)
         };
-        (job.origins.bodies == Bodies::Synthetic)
-            .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
+        (job.origins.bodies == Bodies::Synthetic).then(|| Self([false, true].map(synthetic_page)))
     }
 
     /// Returns the page for a load over TLS (`encrypted`) or in cleartext.
     pub fn select(&self, encrypted: bool) -> &SyntheticPage {
-        if encrypted { &self.encrypted } else { &self.clear }
+        &self.0[usize::from(encrypted)]
     }
 
     /// Returns the resources that a browser loads differently than on the original page, over all loads.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
-        let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
-        kinds
-            .into_iter()
-            .map(|encrypted| self.select(encrypted).gaps.clone())
-            .fold(FidelityGaps::default(), FidelityGaps::union)
+        let of_loads = job.loads.iter().map(|load| self.select(load.transport.is_encrypted()).gaps.clone());
+        of_loads.fold(FidelityGaps::default(), FidelityGaps::union)
     }
 }
 
@@ -190,16 +183,12 @@ fn resources(
         let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);
         let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
-        let alternatives = resource.alternatives.iter().flat_map(|url| {
-            let addresses = hosts.get(url.host()).into_iter().flat_map(|addresses| addresses.iter());
-            addresses.map(|one| (SocketAddr::new(one, url.port()), url.normalized_target()))
-        });
+        let alternatives = resource.alternatives.iter().filter_map(|url| Some((hosts.get(url.host())?, url)));
         // Scripts choose at random among hosts that differ only in digits, so all of them serve the resource.
-        let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
-        let of_siblings = of_siblings.flat_map(|(_, addresses)| {
-            addresses
-                .iter()
-                .map(|one| (SocketAddr::new(one, resource.url.port()), resource.url.normalized_target()))
+        let siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
+        let alternatives = alternatives.chain(siblings.map(|(_, addresses)| (addresses, &resource.url)));
+        let alternatives = alternatives.flat_map(|(addresses, url)| {
+            addresses.iter().map(|one| (SocketAddr::new(one, url.port()), url.normalized_target()))
         });
         // Only successful responses get a validator.
         let validator = resource.validator && (200..300).contains(&resource.status);
@@ -207,7 +196,7 @@ fn resources(
         Ok(ServedResource {
             host: hosts[resource.url.host()],
             port: job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
-            alternatives: alternatives.chain(of_siblings).collect(),
+            alternatives: alternatives.collect(),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),
             normalized_target: resource.url.normalized_target(),
