@@ -3,19 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::load::Observed;
 use crate::clients::Loaded;
-use crate::contract::{BothEnds, LinkRecord};
-
-pub(super) struct Observed<'a> {
-    pub loaded: &'a mut Loaded,
-    pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
-    pub link: &'a mut LinkRecord,
-    pub cookies: &'a mut Vec<IpAddr>,
-    /// True if the load begins with the Fast Open cookies of all hosts; None if it does not use Fast Open.
-    pub warm: Option<bool>,
-    /// True if the validity check requires a minimum time until the first response of a connection.
-    pub timed: bool,
-}
+use crate::contract::{Cookies, SeenAt};
 
 /// A function that falsifies observations of a page load; returns None if there is nothing to falsify.
 type Fault = fn(&mut Observed) -> Option<()>;
@@ -41,19 +31,21 @@ const FAULTS: [Fault; 10] = [
 ];
 
 /// Falsifies a page load's observations with fault `number`, or the next fault that can change something.
-pub(super) fn inject(number: u32, mut observed: Observed) {
+pub(super) fn inject(number: u32, observed: &mut Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
-    assert!(faults.any(|fault| fault(&mut observed).is_some()), "a load has requests");
+    assert!(faults.any(|fault| fault(observed).is_some()), "a load has requests");
 }
 
 fn wrong_cookies(observed: &mut Observed) -> Option<()> {
-    if observed.warm? {
-        // Hosts that share an address also share its cookie.
-        let last = observed.cookies.pop()?;
-        observed.cookies.retain(|address| *address != last);
-    } else {
-        observed.cookies.push(IpAddr::from([127, 0, 0, 1]));
+    let cookies = &mut observed.prepared.cookies;
+    match observed.prepared.expected.fast_open?.cookies_before {
+        Cookies::Warm => {
+            // Hosts that share an address also share its cookie.
+            let last = cookies.pop()?;
+            cookies.retain(|address| *address != last);
+        }
+        Cookies::Cold => cookies.push(IpAddr::from([127, 0, 0, 1])),
     }
     Some(())
 }
@@ -65,10 +57,14 @@ fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> Option<()> {
 }
 
 fn answered_at_once(observed: &mut Observed) -> Option<()> {
-    if !observed.timed {
+    let Loaded { connections, requests, seen_at, .. } = &mut observed.loaded;
+    let job = observed.prepared.world.job;
+    // Only then, the validity check requires a minimum time until the first response of a connection.
+    let timed =
+        *seen_at == SeenAt::Client && !job.network.varies() && job.network.rtt_us > job.tolerance.rtt_us;
+    if !timed {
         return None;
     }
-    let Loaded { connections, requests, .. } = &mut *observed.loaded;
     let (place, opened_ns) = connections.iter().find_map(|one| {
         let of_it = requests.iter().enumerate().filter(|(_, request)| request.connection == Some(one.id));
         let (place, request) =

@@ -21,11 +21,10 @@ use super::{Servers, World, fault_injection, resolver};
 use crate::capture::Packets;
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
-use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    OriginTlsRecord, SeenAt, ServerRecord, UpstreamRecord, View,
+    OriginTlsRecord, ServerRecord, UpstreamRecord, View,
 };
 use crate::engine;
 use crate::evidence::{EarlyData, Expectation, Observations, given_up, judge};
@@ -168,8 +167,7 @@ impl<'a> World<'a> {
     }
 
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
-        let ClientTls { page, lookups } = secure;
-        let (tls, quic) = page.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
+        let ClientTls { tls, quic, lookups } = secure;
         let names = self.job.network.names;
         let resolver = resolver(self.job).map(|address| Resolver { address, names, tls: lookups });
         Loading {
@@ -220,10 +218,10 @@ impl<'a> World<'a> {
             Arc::new(config)
         });
         if !expected.tls {
-            return Ok(ClientTls { page: None, lookups });
+            return Ok(ClientTls { lookups, ..ClientTls::default() });
         }
         let quic = self.job.quic().map(quic).transpose()?;
-        Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
+        Ok(ClientTls { tls: Some(Arc::new(config)), quic, lookups })
     }
 
     /// Returns the host addresses for which the kernel has a Fast Open cookie of this client address.
@@ -295,14 +293,15 @@ impl Servers {
 #[derive(Clone, Default)]
 struct ClientTls {
     /// Settings for the page's hosts; None in cleartext loads.
-    page: Option<Secure>,
+    tls: Option<Arc<ClientConfig>>,
+    quic: Option<QuicClient>,
     /// Settings for the resolver; None if names are not looked up over TLS.
     lookups: Option<Arc<ClientConfig>>,
 }
 
 pub(super) struct Prepared<'w, 'a> {
-    world: &'w World<'a>,
-    expected: Expectation,
+    pub(super) world: &'w World<'a>,
+    pub(super) expected: Expectation,
     secure: ClientTls,
     address: Addresses,
     /// The addresses of the hosts whose Fast Open cookies the client holds.
@@ -441,13 +440,13 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-struct Observed<'w, 'a> {
-    prepared: Prepared<'w, 'a>,
+pub(super) struct Observed<'w, 'a> {
+    pub(super) prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
     ended_unix_ns: u64,
-    loaded: Loaded,
-    counters: BothEnds<BTreeMap<String, i64>>,
-    link: LinkRecord,
+    pub(super) loaded: Loaded,
+    pub(super) counters: BothEnds<BTreeMap<String, i64>>,
+    pub(super) link: LinkRecord,
     cross: Option<CrossRecord>,
     server: Option<ServerRecord>,
     server_failure: Option<String>,
@@ -455,27 +454,12 @@ struct Observed<'w, 'a> {
 
 impl Observed<'_, '_> {
     /// Checks the page load's validity and returns its record. For a soak test, injects a fault before.
-    fn into_record(self, plan: &LoadPlan) -> LoadRecord {
-        let Self {
-            prepared: Prepared { world, expected, address, mut cookies, .. },
-            mut loaded,
-            mut counters,
-            mut link,
-            ..
-        } = self;
-        let job = world.job;
+    fn into_record(mut self, plan: &LoadPlan) -> LoadRecord {
+        let job = self.prepared.world.job;
         if let Some(number) = job.fault {
-            let warm = expected.fast_open.map(|one| one.cookies_before == Cookies::Warm);
-            let (loaded, counters) = (&mut loaded, &mut counters);
-            let (link, cookies) = (&mut link, &mut cookies);
-            let timed = loaded.seen_at == SeenAt::Client
-                && !job.network.varies()
-                && job.network.rtt_us > job.tolerance.rtt_us;
-            fault_injection::inject(
-                number,
-                fault_injection::Observed { loaded, counters, link, cookies, warm, timed },
-            );
+            fault_injection::inject(number, &mut self);
         }
+        let Self { prepared: Prepared { world, expected, address, cookies, .. }, loaded, .. } = self;
         let observations = Observations {
             job,
             hosts: &world.hosts,
@@ -484,8 +468,8 @@ impl Observed<'_, '_> {
             connections: &loaded.connections,
             lookups: &loaded.lookups,
             unfinished: loaded.unfinished.as_deref(),
-            counters: &counters,
-            link: &link,
+            counters: &self.counters,
+            link: &self.link,
             path: &world.network.asked.path,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
@@ -512,8 +496,8 @@ impl Observed<'_, '_> {
             requests: loaded.requests,
             given_up: given_up(&loaded.connections),
             connections: loaded.connections,
-            counters,
-            link,
+            counters: self.counters,
+            link: self.link,
             cross: self.cross,
             server: self.server,
         }
