@@ -165,6 +165,9 @@ impl<'a> Placer<'a> {
             Some(Container::Stylesheet) => self.place_in_stylesheet(number, children),
             None => children,
         };
+        if matches!(references[number].container, Some(Container::Document | Container::Script)) {
+            self.relocated.extend(&left);
+        }
         let deepest = left.iter().map(|&child| self.depth[child] + 1).max().unwrap_or(0);
         // No body holds a reference to the root document, so nothing can be deferred to that reference.
         if number > 0 && deepest <= MAX_DEPTH {
@@ -229,7 +232,6 @@ impl<'a> Placer<'a> {
             items.push((None, self.writer.template(&at_end)));
         }
         self.bodies.insert(self.references()[number].last, lay_out(&head, &items, room, HTML));
-        self.relocated.extend(&overflow);
         overflow
     }
 
@@ -256,9 +258,7 @@ impl<'a> Placer<'a> {
         let head = if head.len() + longest <= room { head } else { "" };
         let elements = (room - head.len()) / longest;
         if elements == 0 {
-            let overflow = lists.concat();
-            self.relocated.extend(&overflow);
-            return overflow;
+            return lists.concat();
         }
         let mut items: Vec<_> = lists.iter().map(|list| (at_bytes(list), list.clone())).collect();
         if elements < items.len() {
@@ -311,7 +311,6 @@ impl<'a> Placer<'a> {
         if !self.carries_runtime[self.references()[number].document] {
             text = format!("if(!window._){{{}}}", runtime_script());
             if text.len() > room {
-                self.relocated.extend(&children);
                 return children;
             }
         }
@@ -334,7 +333,6 @@ impl<'a> Placer<'a> {
             }
         }
         self.bodies.insert(self.references()[number].last, lay_out(&text, &[], room, C));
-        self.relocated.extend(&overflow);
         overflow
     }
 

@@ -16,12 +16,6 @@ use crate::failure::Failure;
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
-    const HOSTS: &'static str = "/etc/hosts";
-    const SWITCH: &'static str = "/etc/nsswitch.conf";
-    const RESOLVER: &'static str = "/etc/resolv.conf";
-    /// The file of certificate authorities that programs trust, on Debian and its derivatives.
-    const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
-
     /// Mounts a hosts file and other settings over the machine's files, and looks up the file's names as a
     /// check. `resolver` is the address of the DNS server, and true to query it over TCP. Without a resolver,
     /// the hosts file contains all names. Programs trust only certificates of `authority`, if there is one.
@@ -49,9 +43,10 @@ impl HostsOverlay {
             format!("nameserver {address}\n{options}")
         });
         let switch = if resolver.is_some() { "hosts: files dns\n" } else { "hosts: files\n" };
-        let mut files = vec![(Self::HOSTS, file.as_str()), (Self::SWITCH, switch)];
-        files.extend(by_name.as_deref().map(|server| (Self::RESOLVER, server)));
-        files.extend(root.as_deref().map(|root| (Self::AUTHORITIES, root)));
+        let mut files = vec![("/etc/hosts", file.as_str()), ("/etc/nsswitch.conf", switch)];
+        files.extend(by_name.as_deref().map(|server| ("/etc/resolv.conf", server)));
+        // The authorities that programs trust, on Debian and its derivatives.
+        files.extend(root.as_deref().map(|root| ("/etc/ssl/certs/ca-certificates.crt", root)));
         let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
         let names = Self(present.collect());
         namespace::overlay_files(&files)?;
