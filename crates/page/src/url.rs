@@ -166,11 +166,8 @@ fn may_stand_in_target(byte: u8) -> bool {
 
 fn abbreviated(text: &str) -> String {
     const SHOWN: usize = 120;
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
+    let rest = if text.chars().count() > SHOWN { "…" } else { "" };
+    format!("{text:.SHOWN$}{rest}")
 }
 
 impl fmt::Display for PageUrl {

@@ -36,7 +36,9 @@ pub(crate) struct Discovery {
     timers_set: u64,
     /// Requests that are ready, but may be sent only after the load event, which has not happened yet.
     waiting_for_load_event: VecDeque<usize>,
-    load_event: LoadEvent,
+    /// The time of the load event; `None` until the last resource that it waits for has ended.
+    load_event_at: Option<Nanos>,
+    load_event_passed: bool,
     started_at: Option<Nanos>,
     /// Number of resources to load that have neither ended nor failed.
     pending: usize,
@@ -60,13 +62,6 @@ enum Timer {
     LoadEvent,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LoadEvent {
-    Waiting,
-    Due { at: Nanos },
-    Passed { at: Nanos },
-}
-
 impl Discovery {
     pub(crate) fn new(plan: Plan) -> Self {
         let progress = |request: &PlannedRequest| Progress {
@@ -80,7 +75,8 @@ impl Discovery {
             timers: BinaryHeap::new(),
             timers_set: 0,
             waiting_for_load_event: VecDeque::new(),
-            load_event: LoadEvent::Waiting,
+            load_event_at: None,
+            load_event_passed: false,
             started_at: None,
             pending: plan.requests.iter().filter(|request| request.selected).count(),
             pending_before_load_event: 0,
@@ -130,10 +126,10 @@ impl Discovery {
 
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
-            if let LoadEvent::Passed { at } = self.load_event {
-                if let Some(resource) = self.waiting_for_load_event.pop_front() {
-                    return Some(self.queue(at, resource));
-                }
+            if let Some(at) = self.load_event_at.filter(|_| self.load_event_passed)
+                && let Some(resource) = self.waiting_for_load_event.pop_front()
+            {
+                return Some(self.queue(at, resource));
             }
             let &Reverse((at, _, timer)) = self.timers.peek()?;
             if at > now {
@@ -141,7 +137,7 @@ impl Discovery {
             }
             self.timers.pop();
             match timer {
-                Timer::LoadEvent => self.load_event = LoadEvent::Passed { at },
+                Timer::LoadEvent => self.load_event_passed = true,
                 Timer::Queue(resource) if self.must_wait_for_load_event(resource) => {
                     self.waiting_for_load_event.push_back(resource);
                 }
@@ -151,16 +147,11 @@ impl Discovery {
     }
 
     pub(crate) fn plt(&self) -> Option<Nanos> {
-        match self.load_event {
-            LoadEvent::Due { at } | LoadEvent::Passed { at } if !self.load_event_failed => {
-                Some(at - self.started_at?)
-            }
-            _ => None,
-        }
+        Some(self.load_event_at.filter(|_| !self.load_event_failed)? - self.started_at?)
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.pending == 0 && matches!(self.load_event, LoadEvent::Passed { .. })
+        self.pending == 0 && self.load_event_passed
     }
 
     pub(crate) fn queued_at(&self, resource: usize) -> Option<Nanos> {
@@ -191,7 +182,7 @@ impl Discovery {
     }
 
     fn make_known(&mut self, now: Nanos, resource: usize) {
-        if matches!(self.load_event, LoadEvent::Waiting) {
+        if self.load_event_at.is_none() {
             self.await_with_children(resource);
         }
         self.resources[resource].state = ResourceState::Processing;
@@ -217,8 +208,7 @@ impl Discovery {
     }
 
     fn must_wait_for_load_event(&self, resource: usize) -> bool {
-        let passed = matches!(self.load_event, LoadEvent::Passed { .. });
-        !passed && self.plan.requests[resource].after_load_event
+        !self.load_event_passed && self.plan.requests[resource].after_load_event
     }
 
     fn queue(&mut self, at: Nanos, resource: usize) -> usize {
@@ -236,7 +226,7 @@ impl Discovery {
             self.pending_before_load_event -= 1;
             if self.pending_before_load_event == 0 {
                 let at = now + self.plan.load_event_processing;
-                self.load_event = LoadEvent::Due { at };
+                self.load_event_at = Some(at);
                 self.set_timer(at, Timer::LoadEvent);
             }
         }

@@ -61,17 +61,11 @@ struct Server {
     /// Number of open connections that have begun their handshake.
     begun: usize,
     connecting: usize,
-    fallback: Fallback,
-}
-
-/// State of a server's fallback from HTTP/3 to TCP ([`Policy::fallback_after`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fallback {
-    None,
-    /// If an HTTP/3 handshake takes longer than this many nanoseconds, the pool also opens a TCP connection.
-    After(Nanos),
-    /// All new connections to the server use TCP instead of HTTP/3.
-    Taken,
+    /// If an HTTP/3 handshake takes longer than this many nanoseconds, the pool also opens a TCP connection
+    /// ([`Policy::fallback_after`]). None if the server has no fallback, or has taken it.
+    fallback_after: Option<Nanos>,
+    /// True if all new connections to the server use TCP instead of HTTP/3.
+    fallback_taken: bool,
 }
 
 /// A queued request, ordered by urgency and then by the order of queueing.
@@ -125,10 +119,8 @@ impl Pool {
                         open: 0,
                         begun: 0,
                         connecting: 0,
-                        fallback: match policy.fallback_after.get(&origins[origin.0]) {
-                            None => Fallback::None,
-                            Some(after) => Fallback::After(*after),
-                        },
+                        fallback_after: policy.fallback_after.get(&origins[origin.0]).copied(),
+                        fallback_taken: false,
                     });
                     ServerId(servers.len() - 1)
                 });
@@ -198,10 +190,8 @@ impl Pool {
         }
         let (id, fallback) = (begins.server, begins.fallback);
         let server = &mut self.servers[id.0];
-        let after = match server.fallback {
-            Fallback::After(after) if !fallback => Some(after),
-            _ => self.makes_backups.then_some(Policy::BACKUP_AFTER_NS),
-        };
+        let fallback_after = server.fallback_after.filter(|_| !fallback);
+        let after = fallback_after.or(self.makes_backups.then_some(Policy::BACKUP_AFTER_NS));
         if let Some(after) = after.filter(|_| server.begun == 0) {
             self.backups.insert(id, now + after);
         }
@@ -237,7 +227,8 @@ impl Pool {
             let (server, fallback) = (*server, *fallback);
             self.connected(server);
             if fallback && self.may_fall_back(server) {
-                self.servers[server.0].fallback = Fallback::Taken;
+                self.servers[server.0].fallback_after = None;
+                self.servers[server.0].fallback_taken = true;
                 self.backups.remove(&server);
                 for resource in self.close_unsecured(server, false) {
                     self.queue(now, resource);
@@ -248,7 +239,7 @@ impl Pool {
     }
 
     fn may_fall_back(&self, server: ServerId) -> bool {
-        matches!(self.servers[server.0].fallback, Fallback::After(_))
+        self.servers[server.0].fallback_after.is_some()
     }
 
     /// Yields a server's TCP connections if `fallback`, else its HTTP/3 connections still in a handshake.
@@ -363,7 +354,7 @@ impl Pool {
 
     fn open_next(&mut self, now: Nanos, id: ServerId) {
         self.make_room(id);
-        self.open(now, id, self.servers[id.0].fallback == Fallback::Taken);
+        self.open(now, id, self.servers[id.0].fallback_taken);
     }
 
     fn open(&mut self, now: Nanos, id: ServerId, fallback: bool) {
