@@ -15,7 +15,6 @@ pub type Prefix = (IpAddr, u8);
 /// Loads and transactions use client addresses with lower numbers; cross traffic and floods use higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
-/// Returns the network of client addresses.
 pub const fn client_network(ip: Version) -> Prefix {
     match ip {
         Version::V4 => (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
@@ -23,7 +22,6 @@ pub const fn client_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the network of origin addresses.
 pub const fn origin_network(ip: Version) -> Prefix {
     match ip {
         Version::V4 => (IpAddr::V4(Ipv4Addr::new(198, 19, 0, 0)), 16),
@@ -42,7 +40,6 @@ pub fn client_addresses(ip: Versions, number: u16) -> Addresses {
     Addresses::of(ip, |version| client_address(version, number))
 }
 
-/// Returns the addresses of the origin host with this number, which must be below 65,000.
 pub fn origin_addresses(ip: Versions, number: u16) -> Addresses {
     Addresses::of(ip, |version| origin_address(version, number))
 }

@@ -81,13 +81,11 @@ pub struct Routers {
 }
 
 impl Routers {
-    /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
         self.down.configure(&config.down, self.mtu_bytes)?;
         self.up.configure(&config.up, self.mtu_bytes)
     }
 
-    /// Returns the counts of packets since the last [`Routers::configure`].
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }

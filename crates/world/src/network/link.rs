@@ -10,7 +10,6 @@ use crate::network::link_config::LinkConfig;
 use crate::network::program_link::Forwarder;
 use crate::network::topology::Topology;
 
-/// A running link.
 pub enum Link {
     /// This program forwards each packet according to the link model.
     Program(Forwarder),

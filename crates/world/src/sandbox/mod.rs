@@ -19,24 +19,16 @@ const SCRATCH_BYTES: u64 = 1 << 30;
 /// Returns the files of the machine that the jobs' programs may see: the system's files, recorded bodies, and
 /// programs and files in command lines. Returns all files if a command or external server is not isolated.
 pub fn view(jobs: &[Job]) -> View {
-    let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
-    let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);
-    let bodies = jobs.iter().filter_map(|job| job.origins.bodies_file.clone());
-    View {
-        all: jobs.iter().any(|job| {
-            let command = job.client.command.is_some() || job.origins.server.is_some();
-            command && !job.client.isolate
-        }),
-        files: jobs
-            .iter()
-            .filter_map(command)
-            // The arguments of an external server may name files, too.
-            .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
-            .chain(bodies)
-            .collect(),
-        scratch_bytes: SCRATCH_BYTES,
-        ..View::default()
+    let mut view = View { scratch_bytes: SCRATCH_BYTES, ..View::default() };
+    for Job { client, origins, .. } in jobs {
+        view.all |= (client.command.is_some() || origins.server.is_some()) && !client.isolate;
+        view.files.extend(client.command.iter().filter_map(|words| words.first()).map(PathBuf::from));
+        // The arguments of an external server may name files, too.
+        let words = origins.server.iter().flatten().map(PathBuf::from);
+        view.files.extend(words.filter(|word| word.is_absolute()));
+        view.files.extend(origins.bodies_file.clone());
     }
+    view
 }
 
 /// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code. The

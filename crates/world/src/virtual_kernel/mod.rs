@@ -10,7 +10,7 @@ mod running;
 
 pub use running::empty;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,6 @@ const CONNECTIONS_A_SECOND: u64 = 200;
 /// CPU time that programs in User-Mode Linux may use without a system call before the task fails.
 const SPINNING: Duration = Duration::from_secs(10);
 
-/// A User-Mode Linux kernel that can be started.
 pub struct Kernel {
     pub program: PathBuf,
     /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
@@ -363,11 +362,11 @@ impl Progress<'_> {
 fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     let folder = PrivateFolder::make("fastopen-kernel-")?;
     let path = folder.path();
-    let mut numbered = Vec::new();
+    let mut numbered = BTreeMap::new();
     for (number, file) in bodies_files(task.jobs).into_iter().enumerate() {
         let name = format!("bodies-{number}");
         fs::copy(file, path.join(&name))?;
-        numbered.push((file, init::channel().join(name)));
+        numbered.insert(file, init::channel().join(name));
     }
     if numbered.is_empty() {
         fs::write(path.join(JOBS), text)?;
@@ -382,15 +381,14 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
 }
 
 /// Replaces each `origins.bodies_file` in the JSON of jobs by the file's path inside User-Mode Linux.
-fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
+fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
         let mut job = job?;
-        if let Some(file) = job.pointer_mut("/origins/bodies_file") {
-            let place = places.iter().find(|(path, _)| file.as_str().map(Path::new) == Some(*path));
-            if let Some((_, inside)) = place {
-                *file = inside.to_string_lossy().into();
-            }
+        if let Some(file) = job.pointer_mut("/origins/bodies_file")
+            && let Some(inside) = file.as_str().and_then(|path| places.get(Path::new(path)))
+        {
+            *file = inside.to_string_lossy().into();
         }
         serde_json::to_writer(&mut changed, &job)?;
         changed.push(b'\n');

@@ -195,15 +195,11 @@ impl<'a> World<'a> {
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
-        let falls_back = self.job.client.h3_fallback_us.is_some();
-        let spoken: BTreeSet<_> = self
-            .hosts
-            .keys()
-            .map(|host| self.job.origins.http_of(host))
-            .map(|version| if falls_back { version.over_tcp().alpn() } else { version.alpn() })
-            .collect();
-        let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
+        let falls_back = self.job.client.h3_fallback_us.is_some();
+        let versions = self.hosts.keys().map(|host| self.job.origins.http_of(host));
+        let spoken = versions.map(|one| if falls_back { one.over_tcp().alpn() } else { one.alpn() });
+        let offered: Vec<_> = spoken.collect::<BTreeSet<_>>().into_iter().collect();
         // The client's ticket cache has room for the hosts and the resolver.
         let servers = self.hosts.len() + 1;
         let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;

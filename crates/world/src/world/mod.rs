@@ -57,7 +57,6 @@ const MEASUREMENTS: u32 = 5;
 /// Maximum number of bytes of a pcapng file in one record, which limits the length of the record's line.
 const PACKETS_PIECE: usize = 3 << 20;
 
-/// A function that writes a record.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
 /// Runs a job and passes each record to `write` as soon as it is complete. Fails if the emulated network

@@ -32,8 +32,7 @@ fn servers(
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
         // QUIC clients offer the first of these two protocols, TCP clients the second.
-        let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
-        let alpn: Vec<_> = alpn.into_iter().collect();
+        let alpn: Vec<_> = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]).into_iter().collect();
         let config = Arc::new(tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?);
         Ok(addresses.iter().map(move |address| (address, config.clone())))
     };

@@ -93,7 +93,7 @@ impl World<'_> {
         let own_queue = Some(u32::from(self.job.origins.tfo_queue));
         let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
         let counters = growth(&before, &after);
-        let seen = Seen {
+        let invalid = judge(&Seen {
             plan,
             asked,
             outcome: &outcome,
@@ -104,8 +104,7 @@ impl World<'_> {
             link: &link,
             late_us: self.job.late_us(),
             server_failure: server_failure.as_deref(),
-        };
-        let invalid = judge(&seen);
+        });
         let answered_over_us = outcome.answered_ns.map_or(0, |(first, last)| last - first) / 1000;
         let Outcome { begun, not_begun, answered, syn_data, fallbacks, retransmits, late, .. } = outcome;
         Ok(TransactionsRecord {
