@@ -52,7 +52,6 @@ struct Progress {
     queued_at: Option<Nanos>,
     /// Number of resources initiated by this one that the client already knows of.
     children_known: usize,
-    /// True if the load event waits for the resource.
     awaited: bool,
 }
 

@@ -51,7 +51,6 @@ pub(super) struct Reference {
     pub(super) phase: Phase,
     pub(super) method: String,
     pub(super) request_body_bytes: u64,
-    /// True if the browser sends a CORS preflight before the request.
     pub(super) preflight: bool,
     /// Index of the [`Reference`] to the document in which this request starts; 0 for the root document.
     pub(super) document: usize,

@@ -45,7 +45,10 @@ impl ClientTap {
     }
 
     pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
-        Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
+        Ok(Self {
+            tap: RefCell::new(Topology::tap(&topology.client, frames(job))?),
+            seen: RefCell::default(),
+        })
     }
 
     /// Discards earlier packets and counts. Call this when a page load begins.

@@ -38,8 +38,8 @@ pub struct Capture {
 impl Capture {
     /// Opens a packet capture socket on each interface, with a buffer for `frames` frames.
     pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
-        let (client, origins) = topology.taps(frames)?;
-        Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
+        let tap = |end| Topology::tap(end, frames).map(RefCell::new);
+        Ok(Self { client: tap(&topology.client)?, origins: tap(&topology.origins)?, keys: Arc::default() })
     }
 
     /// Returns the collector of TLS secrets, to which the origins' connections write them.

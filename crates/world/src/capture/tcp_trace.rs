@@ -45,7 +45,6 @@ impl TcpTrace {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends the trace and returns the samples.
     pub fn take(mut self) -> Samples {
         self.end().unwrap_or_default()
     }

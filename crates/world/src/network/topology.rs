@@ -218,14 +218,9 @@ impl Topology {
         })
     }
 
-    /// Opens taps on the client's and the origins' interface, with room for `frames` frames each.
-    pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
-        let origins = self.origins.run(|| Tap::open(INTERFACE, frames))?;
-        Ok((self.client_tap(frames)?, origins))
-    }
-
-    pub fn client_tap(&self, frames: u32) -> Result<Tap> {
-        self.client.run(|| Tap::open(INTERFACE, frames))
+    /// Opens a tap on the interface of the client or the origins, with room for `frames` frames.
+    pub fn tap(end: &NetNs, frames: u32) -> Result<Tap> {
+        end.run(|| Tap::open(INTERFACE, frames))
     }
 
     /// Returns the link's routers, without delay or rate limit; None if this program forwards the packets.
