@@ -24,7 +24,7 @@ use fastopen_netns::qdisc::Qdisc;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
-use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
+use crate::contract::{BothEnds, ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
 use crate::network::addresses::{
     Prefix, client_address, client_addresses, client_network, origin_addresses, origin_network,
 };
@@ -216,6 +216,11 @@ impl Topology {
             let origins = open(ORIGINS_END)()?;
             Ok((client.join().expect("opening a packet socket does not panic")?, origins))
         })
+    }
+
+    /// Runs `read` in the client's and in the origins' namespace.
+    pub fn at_both_ends<T>(&self, read: impl Fn() -> Result<T>) -> Result<BothEnds<T>> {
+        Ok(BothEnds { client: self.client.run(&read)?, origins: self.origins.run(&read)? })
     }
 
     /// Opens a tap on the interface of the client or the origins, with room for `frames` frames.

@@ -191,10 +191,8 @@ impl<'a> World<'a> {
         let measurable = asked.measurable();
         link.configure(&measurable)?;
         let measured = self.measure_network(&measurable)?;
-        let settings = || {
-            let names = recorded_sysctls(self.job.network.ip);
-            names.map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
-        };
+        let setting = |name: &str| Ok((name.to_owned(), sysctl::get(name)?));
+        let settings = || recorded_sysctls(self.job.network.ip).map(setting).collect();
         Ok(WorldRecord {
             job: self.job.id.clone(),
             contract: VERSION,
@@ -204,10 +202,7 @@ impl<'a> World<'a> {
             program: env!("CARGO_PKG_VERSION").into(),
             hosts: self.hosts.iter().map(|(host, one)| (host.clone(), one.preferred)).collect(),
             path_hosts: self.hosts_behind(&asked.path),
-            sysctls: BothEnds {
-                client: topology.client.run(settings)?,
-                origins: topology.origins.run(settings)?,
-            },
+            sysctls: topology.at_both_ends(settings)?,
             routes,
             nice: process::nice(),
             measured,
@@ -313,10 +308,7 @@ impl Network {
         }
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
-        let counters = BothEnds {
-            client: topology.client.run(CounterFiles::open)?,
-            origins: topology.origins.run(CounterFiles::open)?,
-        };
+        let counters = topology.at_both_ends(CounterFiles::open)?;
         Ok(Self { link, asked, cookies, counters, topology })
     }
 }
