@@ -18,7 +18,7 @@ impl Servers {
     /// Fetches cookies from all hosts and a resolver over TCP, on a link without delay, rate limit and loss.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
-        self.fetch(client, one_per_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
+        self.fetch(client, one_per_host(addresses.chain(self.resolver)))
     }
 
     /// Fetches a cookie from the page's first origin for each of these addresses of `client`.
@@ -30,7 +30,7 @@ impl Servers {
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
-        self.fetch(origins, one_per_host(&behind.collect::<Vec<_>>()))
+        self.fetch(origins, one_per_host(behind))
     }
 
     /// Makes the kernel fetch a Fast Open cookie for each pair of a source (None: default) and a server.
@@ -75,8 +75,9 @@ impl Servers {
 
 /// Keeps only one port of each IP address. A connection to a second port would have the cookie already, and
 /// so would send its SYN only with the first write.
-fn one_per_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
+fn one_per_host(
+    addresses: impl Iterator<Item = SocketAddr>,
+) -> impl Iterator<Item = (Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
-    let new = addresses.iter().filter(|address| fetched.insert(address.ip()));
-    new.map(|address| (None, *address)).collect()
+    addresses.filter(move |address| fetched.insert(address.ip())).map(|address| (None, address))
 }

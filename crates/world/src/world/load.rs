@@ -158,14 +158,6 @@ impl<'a> World<'a> {
         Ok(Some(cross))
     }
 
-    fn tcp_trace(&self) -> Result<Option<TcpTrace>, Failure> {
-        let start = || {
-            let sockets = self.servers.origins.sockets().clone();
-            TcpTrace::start(sockets, self.job.network.rtt_us * 1000).blame(Fault::Machine, "tracing TCP")
-        };
-        self.job.tcp_trace.then(start).transpose()
-    }
-
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
         let ClientTls { tls, quic, lookups } = secure;
         let names = self.job.network.names;
@@ -319,7 +311,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
         if let Some(tap) = &world.tap {
             tap.begin_load();
         }
-        let mut trace = world.tcp_trace()?;
+        let (sockets, rtt_ns) = (world.servers.origins.sockets(), world.job.network.rtt_us * 1000);
+        let trace = world.job.tcp_trace.then(|| TcpTrace::start(sockets.clone(), rtt_ns));
+        let mut trace = trace.transpose().blame(Fault::Machine, "tracing TCP")?;
         let started_unix_ms = realtime_ns() / 1_000_000;
         let (mut observed, mut trace_taken) = (None, None);
         let loaded = world.network.topology.client.run(|| {
