@@ -10,7 +10,6 @@ use std::process::{Command, ExitStatus};
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::{self, Counters};
-use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sandbox::{confine, protect_settings, restrict_sockets};
 use fastopen_netns::sock_diag::DestroyEvents;
 use fastopen_netns::{process, sysctl};
@@ -219,23 +218,11 @@ struct Session<'r> {
 impl Session<'_> {
     fn run(mut self) -> io::Result<i32> {
         loop {
-            let Supervisor { listener, events, .. } = &self.supervisor;
-            let descriptors = [listener.as_fd(), events.as_fd(), self.signals.as_fd()];
-            let ready = wait_readable(&descriptors, self.supervisor.timeout_ns())?;
-            // Answer held calls first, because their threads wait for the answers.
-            if ready[0].contains(PollFlags::POLLIN) {
-                self.supervisor.answer_call()?;
-            }
-            if !ready[1].is_empty() {
-                self.supervisor.handle_events();
-            }
-            self.supervisor.check_deferred();
-            if !ready[2].is_empty() {
+            if self.supervisor.step(self.signals.as_fd())? {
                 self.forward_signals();
                 self.reap()?;
             }
-            // POLLHUP: no process is under the filter any more.
-            let over = self.network == Network::World || ready[0].contains(PollFlags::POLLHUP);
+            let over = self.network == Network::World || self.supervisor.all_ended;
             if let (Some(code), true) = (self.code, over) {
                 return Ok(code);
             }

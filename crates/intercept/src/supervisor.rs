@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use fastopen_netns::clock::monotonic_ns;
@@ -41,7 +41,7 @@ struct Connection {
 /// Intercepts a command's system calls: enables Fast Open on their sockets, and counts the connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
-    pub(crate) events: DestroyEvents,
+    events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
     last_task: Option<Rc<Task>>,
@@ -53,6 +53,8 @@ pub(crate) struct Supervisor {
     pub(crate) observer: Option<Observer>,
     /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,
+    /// True once no process is under the filter (POLLHUP). The listener is then always ready.
+    pub(crate) all_ended: bool,
 }
 
 /// Collects every connection, with or without Fast Open.
@@ -90,23 +92,32 @@ impl Supervisor {
             traffic: Traffic::default(),
             observer: None,
             gives_queues: true,
+            all_ended: false,
         }
     }
 
-    pub(crate) fn timeout_ns(&self) -> Option<u64> {
-        self.deferred.timeout_ns(monotonic_ns())
-    }
-
-    /// Answers a suspended system call, if there is one. Returns false if all processes of the command ended.
-    pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
-        let ready = self.listener.ready();
-        if ready.contains(PollFlags::POLLIN) {
+    /// Waits until there is work or `other` is readable, and does the work: answers a suspended system call,
+    /// handles destroy events, and sends overdue SYNs. Returns true if `other` is readable.
+    pub(crate) fn step(&mut self, other: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut descriptors = vec![other, self.events.as_fd()];
+        if !self.all_ended {
+            descriptors.push(self.listener.as_fd());
+        }
+        let ready = wait_readable(&descriptors, self.deferred.timeout_ns(monotonic_ns()))?;
+        let listener = ready.get(2).copied().unwrap_or(PollFlags::empty());
+        // Answer held calls first, because their threads wait for the answers.
+        if listener.contains(PollFlags::POLLIN) {
             self.answer_call()?;
         }
-        Ok(!ready.contains(PollFlags::POLLHUP))
+        self.all_ended |= listener.contains(PollFlags::POLLHUP);
+        if !ready[1].is_empty() {
+            self.handle_events();
+        }
+        self.check_deferred();
+        Ok(!ready[0].is_empty())
     }
 
-    pub(crate) fn answer_call(&mut self) -> io::Result<()> {
+    fn answer_call(&mut self) -> io::Result<()> {
         let Some(call) = self.listener.receive()? else { return Ok(()) };
         let answered = match call.number {
             libc::SYS_listen => self.listen(&call).map(|()| false),
@@ -240,7 +251,7 @@ impl Supervisor {
     }
 
     /// Makes the kernel send a SYN without data for each connection whose client has not written in time.
-    pub(crate) fn check_deferred(&mut self) {
+    fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
         while let Some(connect) = self.deferred.pop_due(now_ns) {
             // Most of the sockets are already closed (EBADF or ESRCH).
@@ -265,7 +276,7 @@ impl Supervisor {
         Ok(())
     }
 
-    pub(crate) fn handle_events(&mut self) {
+    fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
             self.count(report.cookie, &report.outcome);
         }

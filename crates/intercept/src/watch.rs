@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
 use fastopen_netns::clock::exact_timers;
-use fastopen_netns::poll::{Waker, wait_readable};
+use fastopen_netns::poll::Waker;
 use fastopen_netns::sock_diag::DestroyEvents;
 
 use crate::Error;
@@ -98,19 +98,8 @@ impl Drop for Watch {
 
 /// Answers the command's intercepted system calls and `requests` for connections, until [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
-    // False once no process is under the filter (POLLHUP): the listener would then always be ready.
-    let mut anybody = true;
     loop {
-        let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];
-        if anybody {
-            descriptors.push(supervisor.listener.as_fd());
-        }
-        wait_readable(&descriptors, supervisor.timeout_ns())?;
-        if anybody {
-            anybody = supervisor.answer_if_held()?;
-        }
-        supervisor.handle_events();
-        supervisor.check_deferred();
+        supervisor.step(waker.as_fd())?;
         waker.clear();
         loop {
             match requests.try_recv() {
