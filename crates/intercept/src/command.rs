@@ -22,7 +22,6 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::Error;
-use crate::deferred::FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::report::{Connection, Record, Records, Report};
 use crate::supervisor::{Observer, Opened, Supervisor};
@@ -31,6 +30,9 @@ const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT.
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
 /// Maximum number of connections that a report lists.
 const CONNECTIONS: usize = 1000;
+/// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
+/// that write first do so within a millisecond or two.
+const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;

@@ -8,7 +8,6 @@
 #![allow(unsafe_code)]
 
 mod command;
-mod deferred;
 mod descriptor;
 mod error;
 mod filter;

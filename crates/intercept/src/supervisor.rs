@@ -1,6 +1,6 @@
 //! Answers the system calls of a command and its children that the filter suspends, and counts connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,6 @@ use fastopen_netns::tcp::{self, SYN_SENT, TcpInfo};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 
-use crate::deferred::{DeferredConnect, DeferredConnects};
 use crate::descriptor;
 use crate::listener::{Call, Listener};
 use crate::report::{Peer, Traffic};
@@ -27,6 +26,9 @@ const LISTENER_QUEUE: i32 = 4096;
 const PEERS: usize = 1000;
 /// Maximum wait for the destroy events of sockets that the kernel no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
+/// Maximum number of connections in the queue [`Supervisor::deferred`]. Each may keep a descriptor of this
+/// process open (pidfd).
+const DEFERRED: usize = 4096;
 const MULTIPATH: &str = "its socket uses Multipath TCP";
 
 /// A connection whose destroy event (`sock_diag`) has not been handled yet.
@@ -38,12 +40,28 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
+/// A connection whose SYN may still wait for the client's first write (`defer_connect`).
+///
+/// With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
+/// the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.
+struct DeferredConnect {
+    /// Time at which to send the SYN without data.
+    due_ns: u64,
+    task: Rc<Task>,
+    descriptor: i32,
+    /// `SO_COOKIE` of the socket, which shows later if the descriptor was reused for another socket.
+    cookie: u64,
+}
+
 /// Intercepts a command's system calls: enables Fast Open on their sockets, and counts the connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     events: DestroyEvents,
     namespace: u64,
-    deferred: DeferredConnects,
+    /// Time to wait for the first write on a connection.
+    first_write_timeout_ns: u64,
+    /// In the order of `due_ns`.
+    deferred: VecDeque<DeferredConnect>,
     last_task: Option<Rc<Task>>,
     /// Connections that are not counted yet, by the client socket's `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
@@ -85,7 +103,8 @@ impl Supervisor {
             listener: Listener::new(listener),
             namespace: events.namespace(),
             events,
-            deferred: DeferredConnects::new(first_write_timeout_ns),
+            first_write_timeout_ns,
+            deferred: VecDeque::new(),
             last_task: None,
             open: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -103,7 +122,9 @@ impl Supervisor {
         if !self.all_ended {
             descriptors.push(self.listener.as_fd());
         }
-        let ready = wait_readable(&descriptors, self.deferred.timeout_ns(monotonic_ns()))?;
+        let due_ns = self.deferred.front().map(|connect| connect.due_ns);
+        let timeout_ns = due_ns.map(|due_ns| due_ns.saturating_sub(monotonic_ns()));
+        let ready = wait_readable(&descriptors, timeout_ns)?;
         let listener = ready.get(2).copied().unwrap_or(PollFlags::empty());
         // Answer held calls first, because their threads wait for the answers.
         if listener.contains(PollFlags::POLLIN) {
@@ -192,8 +213,9 @@ impl Supervisor {
         } else {
             self.tally(peer).add(&Tally { connections: 1, elsewhere: 1, ..Tally::default() });
         }
-        if with_fast_open {
-            self.deferred.push(opened_ns, task, call.descriptor(), cookie);
+        if with_fast_open && self.deferred.len() < DEFERRED {
+            let (due_ns, descriptor) = (opened_ns + self.first_write_timeout_ns, call.descriptor());
+            self.deferred.push_back(DeferredConnect { due_ns, task, descriptor, cookie });
         }
         Ok(())
     }
@@ -253,7 +275,8 @@ impl Supervisor {
     /// Makes the kernel send a SYN without data for each connection whose client has not written in time.
     fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
-        while let Some(connect) = self.deferred.pop_due(now_ns) {
+        let due = self.deferred.partition_point(|connect| connect.due_ns <= now_ns);
+        for connect in self.deferred.drain(..due).collect::<Vec<_>>() {
             // Most of the sockets are already closed (EBADF or ESRCH).
             let _ = self.check(&connect);
         }

@@ -13,9 +13,11 @@ use fastopen_netns::poll::Waker;
 use fastopen_netns::sock_diag::DestroyEvents;
 
 use crate::Error;
-use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
+
+/// Time after which a client that always writes first, such as a browser, must send its SYN without data.
+const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Supervises a command until dropped. End the command first, as its `connect` calls then fail with ENOSYS.
 pub struct Watch {
@@ -63,7 +65,7 @@ impl Watch {
         let own_waker = waker.clone();
         let thread = thread::Builder::new().name("interception".into()).spawn(move || {
             exact_timers();
-            let mut supervisor = Supervisor::new(listener, events, LONG_FIRST_WRITE_TIMEOUT_NS);
+            let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
             supervisor.gives_queues = false;
             supervisor.observer = Some(Observer { next_port: first_port, connections: Vec::new() });
             let _ = supervise(supervisor, &received, &own_waker);
