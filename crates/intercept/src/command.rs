@@ -252,15 +252,9 @@ impl Session<'_> {
                 Ok(WaitStatus::Stopped(pid, signal)) if pid == self.pid => {
                     self.records.write(&Record::Stopped { signal: signal as i32 });
                 }
-                Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => self.end(Some(code), None)?,
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
-                    self.end(None, Some(signal as i32))?;
-                }
-                Ok(WaitStatus::Exited(pid, code)) => {
-                    (self.reaped)(pid.as_raw() as u32, ExitStatus::from_raw(code << 8));
-                }
+                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, ExitStatus::from_raw(code << 8))?,
                 Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    (self.reaped)(pid.as_raw() as u32, ExitStatus::from_raw(signal as i32));
+                    self.ended(pid, ExitStatus::from_raw(signal as i32))?;
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
@@ -268,7 +262,12 @@ impl Session<'_> {
         }
     }
 
-    fn end(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> io::Result<()> {
+    fn ended(&mut self, pid: Pid, status: ExitStatus) -> io::Result<()> {
+        if pid != self.pid {
+            (self.reaped)(pid.as_raw() as u32, status);
+            return Ok(());
+        }
+        let (exit_code, signal) = (status.code(), status.signal());
         self.code = exit_code.or(signal.map(|signal| 128 + signal));
         let elapsed_us = (monotonic_ns() - self.start_ns) / 1000;
         if self.records.0.is_none() {

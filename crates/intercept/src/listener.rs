@@ -76,16 +76,9 @@ impl Listener {
         }
     }
 
-    pub(crate) fn resume(&self, call: &Call) {
-        self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
-    }
-
-    /// Makes a suspended system call return 0 without being executed.
-    pub(crate) fn succeed(&self, call: &Call) {
-        self.answer(call, 0);
-    }
-
-    fn answer(&self, call: &Call, flags: u32) {
+    /// Lets the kernel execute a suspended system call if `resume` is true. Otherwise makes the call return 0.
+    pub(crate) fn answer(&self, call: &Call, resume: bool) {
+        let flags = if resume { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
         let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
         // The ioctl fails with ENOENT if the thread was killed.
         // SAFETY: the kernel reads the structure during the call.

@@ -149,9 +149,7 @@ impl Supervisor {
             self.count_failure(error);
         }
         // Resume also after a failure, so that the kernel runs the call.
-        if !answered.unwrap_or(false) {
-            self.listener.resume(&call);
-        }
+        self.listener.answer(&call, !answered.unwrap_or(false));
         Ok(())
     }
 
@@ -246,7 +244,7 @@ impl Supervisor {
     }
 
     /// Answers `getpeername` with the server's address while a Fast Open handshake is not complete, because
-    /// TLS libraries send cleartext after ENOTCONN. Returns false if the kernel should answer instead.
+    /// TLS libraries send cleartext after ENOTCONN. Returns false if the kernel should execute the call instead.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
@@ -266,9 +264,6 @@ impl Supervisor {
         let copied = name.len().min(u32::from_ne_bytes(room) as usize);
         task.write(address, &name[..copied])?;
         task.write(length, &(name.len() as u32).to_ne_bytes())?;
-        if self.listener.is_held(call) {
-            self.listener.succeed(call);
-        }
         Ok(true)
     }
 
@@ -307,20 +302,20 @@ impl Supervisor {
 
     fn count(&mut self, cookie: u64, outcome: &Outcome) {
         let Some(connection) = self.open.remove(&cookie) else { return };
-        if let (Some(observer), Some(peer)) = (&mut self.observer, connection.peer) {
-            let info = match outcome {
-                Outcome::Known(info) => Some(*info),
-                Outcome::Failed | Outcome::Unknown => connection.seen,
-            };
-            let Connection { opened_ns: at_ns, local, .. } = connection;
+        let Connection { peer, local, opened_ns: at_ns, seen } = connection;
+        let info = match outcome {
+            Outcome::Known(info) => Some(*info),
+            Outcome::Failed | Outcome::Unknown => seen,
+        };
+        if let (Some(observer), Some(peer)) = (&mut self.observer, peer) {
             observer.connections.push(Opened { at_ns, local, peer, info });
         }
-        let counted = match (outcome, &connection.seen) {
-            (Outcome::Known(info), _) | (Outcome::Unknown, Some(info)) => Tally::of(info),
+        let counted = match (outcome, &info) {
             (Outcome::Failed, _) => Tally { connections: 1, failed: 1, ..Tally::default() },
-            (Outcome::Unknown, None) => Tally { connections: 1, unknown: 1, ..Tally::default() },
+            (_, Some(info)) => Tally::of(info),
+            (_, None) => Tally { connections: 1, unknown: 1, ..Tally::default() },
         };
-        self.tally(connection.peer).add(&counted);
+        self.tally(peer).add(&counted);
     }
 
     /// Returns the connections since the last call, including open ones, in the order of `connect`. Later

@@ -42,20 +42,15 @@ impl Task {
     /// Reads the thread's memory at `address` into `bytes`. A partial read is an error.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
-        let wanted = bytes.len();
-        complete(
-            process_vm_readv(Pid::from_raw(self.thread), &mut [IoSliceMut::new(bytes)], &[there])?,
-            wanted,
-        )
+        let mut here = [IoSliceMut::new(bytes)];
+        complete(process_vm_readv(Pid::from_raw(self.thread), &mut here, &[there])?, there.len)
     }
 
     /// Writes `bytes` to the thread's memory at `address`. A partial write is an error.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
-        complete(
-            process_vm_writev(Pid::from_raw(self.thread), &[IoSlice::new(bytes)], &[there])?,
-            bytes.len(),
-        )
+        let here = [IoSlice::new(bytes)];
+        complete(process_vm_writev(Pid::from_raw(self.thread), &here, &[there])?, there.len)
     }
 }
 

@@ -2,7 +2,7 @@
 //! to enable TCP Fast Open, and reports the program's connections.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -54,23 +54,20 @@ impl Watch {
     ) -> Result<Started, Error> {
         let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
         let (listener, child, at_ns) = filter::spawn(command, prepare)?;
-        let watch =
-            Self::over(listener, events, first_port).map_err(Error::kernel("supervising the command"))?;
-        Ok(Started { child, at_ns, watch })
-    }
-
-    fn over(listener: OwnedFd, events: DestroyEvents, first_port: Option<u16>) -> io::Result<Self> {
-        let waker = Arc::new(Waker::new()?);
+        let waker = Arc::new(Waker::new().map_err(Error::kernel("supervising the command"))?);
         let (requests, received) = channel();
         let own_waker = waker.clone();
-        let thread = thread::Builder::new().name("interception".into()).spawn(move || {
+        let interception = move || {
             exact_timers();
             let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
             supervisor.gives_queues = false;
             supervisor.observer = Some(Observer { next_port: first_port, connections: Vec::new() });
             let _ = supervise(supervisor, &received, &own_waker);
-        })?;
-        Ok(Self { requests: Some(requests), waker, thread: Some(thread) })
+        };
+        let thread = thread::Builder::new().name("interception".into()).spawn(interception);
+        let thread = thread.map_err(Error::kernel("supervising the command"))?;
+        let watch = Self { requests: Some(requests), waker, thread: Some(thread) };
+        Ok(Started { child, at_ns, watch })
     }
 
     /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
