@@ -175,14 +175,13 @@ pub(crate) async fn serve_stream(
 }
 
 /// Answers the DNS queries that arrive on a UDP socket, and logs them. Never returns.
-pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<OriginLog>>) {
+pub(crate) async fn serve(socket: &UdpSocket, names: &Names, log: &OriginLog) {
     let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
         // An error here belongs to an earlier answer, whose client had closed its socket (ICMP).
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
-        let log: &OriginLog = (*log).as_ref();
-        let Some((mut query, answer)) = asked.receive(&message[..length], &names, log) else { continue };
+        let Some((mut query, answer)) = asked.receive(&message[..length], names, log) else { continue };
         if let Some(answer) = answer {
             query.answered = socket.send_to(&answer, client).await.is_ok();
         }

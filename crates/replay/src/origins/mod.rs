@@ -67,12 +67,6 @@ struct Shared {
     visit: AtomicBool,
 }
 
-impl AsRef<OriginLog> for Shared {
-    fn as_ref(&self) -> &OriginLog {
-        &self.log
-    }
-}
-
 /// Running origin servers. They stop when dropped.
 pub struct Origins {
     shared: Arc<Shared>,
@@ -104,14 +98,16 @@ impl Origins {
         let (namespace, served) = (namespace.clone(), shared.clone());
         let thread = thread::Builder::new().name("origins".into()).spawn(move || {
             let listening = namespace.enter().map_err(io::Error::other).and_then(|()| {
-                let listening = Listening::open(&served)?;
+                let runtime = listen(&served)?;
                 renounce().map_err(io::Error::other)?;
-                Ok(listening)
+                Ok(runtime)
             });
             match listening {
-                Ok(listening) => {
+                Ok(runtime) => {
                     let _ = started.send(Ok(()));
-                    listening.serve(&served, stopped);
+                    // Ends when the sender is dropped.
+                    let _ = runtime.block_on(stopped);
+                    served.sockets.reset_on_close();
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
@@ -167,91 +163,56 @@ impl Drop for Origins {
     }
 }
 
-enum NamesSocket {
-    Udp(UdpSocket),
-    Tcp(TcpListener),
-}
-
-/// The open listeners, and the runtime that will serve their connections.
-struct Listening {
-    runtime: Runtime,
-    listeners: Vec<TcpListener>,
-    quic: Vec<QuicOrigin>,
-    names: Option<(NamesSocket, Names)>,
-}
-
-impl Listening {
-    fn open(shared: &Shared) -> io::Result<Self> {
-        let site = &shared.site;
-        exact_timers();
-        let runtime = Runtime::new()?;
-        let guard = runtime.enter();
-        let listen = |address: SocketAddr| {
-            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-            socket.set_reuseaddr(true)?;
-            if address.is_ipv6() {
-                // A world with both versions has a listener of each.
-                SockRef::from(&socket).set_only_v6(true)?;
-            }
-            socket.bind(address)?;
-            set_fastopen_queue(&socket, site.fastopen_queue)?;
-            // Accepted sockets inherit this option.
-            socket.set_nodelay(true)?;
-            socket.listen(BACKLOG)
-        };
-        let versions = site.ip.all().iter();
-        let every_host: Vec<_> = versions
-            .flat_map(|one| site.ports.iter().map(|port| SocketAddr::new(one.unspecified(), *port)))
-            .collect();
-        let listeners = every_host.iter().copied().map(listen).collect::<io::Result<_>>()?;
-        // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
-        let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
-        let quic = match tls {
-            None => Vec::new(),
-            Some((quic, tls)) => {
-                let listen = |address| QuicOrigin::listen(address, *quic, tls, &shared.quic);
-                every_host.into_iter().map(listen).collect::<io::Result<_>>()?
-            }
-        };
-        let listen = |names: &Names| {
-            let socket = match names.transport {
-                Transport::Udp => {
-                    let socket = std::net::UdpSocket::bind(names.address)?;
-                    socket.set_nonblocking(true)?;
-                    NamesSocket::Udp(UdpSocket::from_std(socket)?)
-                }
-                // The page's listener on this port accepts connections to every address.
-                _ if site.ports.contains(&names.address.port()) => return Ok(None),
-                _ => NamesSocket::Tcp(listen(names.address)?),
-            };
-            Ok::<_, io::Error>(Some((socket, names.clone())))
-        };
-        let names = site.names.as_ref().map_or(Ok(None), listen)?;
-        drop(guard);
-        Ok(Self { runtime, listeners, quic, names })
-    }
-
-    /// Serves connections and DNS queries until a message arrives on `stopped` or its sender is dropped.
-    fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
-        let Self { runtime, listeners, quic, names } = self;
-        match names {
-            None => {}
-            Some((NamesSocket::Udp(socket), names)) => {
-                runtime.spawn(names::serve(socket, names, shared.clone()));
-            }
-            Some((NamesSocket::Tcp(listener), _)) => {
-                runtime.spawn(accept(listener, shared.clone()));
-            }
+/// Opens all listeners. Returns a runtime that serves their connections and the DNS queries once it runs.
+fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
+    let site = &shared.site;
+    exact_timers();
+    let runtime = Runtime::new()?;
+    let guard = runtime.enter();
+    let listen = |address: SocketAddr| {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        if address.is_ipv6() {
+            // A world with both versions has a listener of each.
+            SockRef::from(&socket).set_only_v6(true)?;
         }
-        for origin in quic {
+        socket.bind(address)?;
+        set_fastopen_queue(&socket, site.fastopen_queue)?;
+        // Accepted sockets inherit this option.
+        socket.set_nodelay(true)?;
+        socket.listen(BACKLOG)
+    };
+    let versions = site.ip.all().iter();
+    let every_host: Vec<_> = versions
+        .flat_map(|one| site.ports.iter().map(|port| SocketAddr::new(one.unspecified(), *port)))
+        .collect();
+    let listeners: Vec<_> = every_host.iter().copied().map(listen).collect::<io::Result<_>>()?;
+    match &site.names {
+        Some(names) if matches!(names.transport, Transport::Udp) => {
+            let socket = std::net::UdpSocket::bind(names.address)?;
+            socket.set_nonblocking(true)?;
+            let (socket, names, shared) = (UdpSocket::from_std(socket)?, names.clone(), shared.clone());
+            runtime.spawn(async move { names::serve(&socket, &names, &shared.log).await });
+        }
+        // The page's listener on this port accepts connections to every address.
+        Some(names) if !site.ports.contains(&names.address.port()) => {
+            runtime.spawn(accept(listen(names.address)?, shared.clone()));
+        }
+        _ => {}
+    }
+    // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
+    let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic?, tls.servers.values().next()?)));
+    if let Some((quic, tls)) = tls {
+        for address in every_host {
+            let origin = QuicOrigin::listen(address, quic, tls, &shared.quic)?;
             runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
         }
-        for listener in listeners {
-            runtime.spawn(accept(listener, shared.clone()));
-        }
-        let _ = runtime.block_on(stopped);
-        shared.sockets.reset_on_close();
     }
+    for listener in listeners {
+        runtime.spawn(accept(listener, shared.clone()));
+    }
+    drop(guard);
+    Ok(runtime)
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
