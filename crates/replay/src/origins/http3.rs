@@ -20,9 +20,8 @@ use crate::http3::{Quic, StreamTable};
 use crate::lock;
 use crate::log::{TlsHandshake, Written};
 use crate::priority::Priority;
-use crate::quic::{QuicOrigin, accept};
-use crate::sockets::FourTuple;
-use crate::tls::{Handshake, Secured};
+use crate::quic::QuicOrigin;
+use crate::tls::Secured;
 
 pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
@@ -43,16 +42,16 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         return incoming.retry().map_err(io::Error::other);
     }
     shared.log.accepted(four_tuple, monotonic_ns());
-    let config = origin.config(&tls, *lock(&shared.later))?;
-    let accepted = accept(incoming, config, &tls).await?;
+    let later = *lock(&shared.later);
+    let accepted = origin.accept(incoming, &tls, later).await?;
     let _opened = shared.quic.opened(four_tuple, accepted.connection.clone());
     let early_bytes = Arc::<AtomicU64>::default();
     let report = {
-        let (reporter, shared, early_bytes) =
-            (accepted.handshake_reporter(), shared.clone(), early_bytes.clone());
+        let (shared, early_bytes) = (shared.clone(), early_bytes.clone());
         move |complete| {
-            let handshake = reporter(early_bytes.load(Ordering::Relaxed), complete);
-            log_handshake(&shared, four_tuple, handshake);
+            let handshake = (accepted.handshake)(early_bytes.load(Ordering::Relaxed), complete);
+            let traffic = shared.quic.seen(four_tuple).traffic;
+            shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), handshake, traffic });
         }
     };
     let (secured, established) = (watch::Sender::new(false), accepted.established);
@@ -88,11 +87,6 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         tokio::spawn(async move { streams.respond(request).await });
     }
     Ok(())
-}
-
-fn log_handshake(shared: &Shared, four_tuple: FourTuple, handshake: Handshake) {
-    let traffic = shared.quic.seen(four_tuple).traffic;
-    shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), handshake, traffic });
 }
 
 /// The state that all streams of a connection share.

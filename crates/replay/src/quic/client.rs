@@ -18,7 +18,7 @@ use super::socket::CountedSocket;
 use super::table::{Opened, QuicTable};
 use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
-use super::{Settings, endpoint_config, handshake};
+use super::{Settings, endpoint_config, handshake, transport};
 use crate::sockets::FourTuple;
 use crate::tls::{self, Authority, Handshake};
 
@@ -96,7 +96,7 @@ impl QuicClient {
         let crypto =
             QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(settings.transport()).token_store(ticket_store.clone());
+        config.transport_config(transport(settings.control())).token_store(ticket_store.clone());
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 

@@ -12,19 +12,18 @@ pub mod table;
 mod tickets;
 mod verifier;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use quinn::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::{EndpointConfig, TransportConfig, VarInt};
 use rustls::crypto::CryptoProvider;
 
-use self::congestion::RoomFactory;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, STREAM_WINDOW};
 use crate::tls::{Handshake, Session, Version};
 
 pub use self::client::{Connected, QuicClient};
 pub use self::reactor::Runtime;
-pub(crate) use self::server::{QuicOrigin, accept};
+pub(crate) use self::server::QuicOrigin;
 
 /// Size of a full datagram in bytes: the minimum that every path carries (RFC 9000 section 14.1). Larger
 /// sizes are not probed.
@@ -70,15 +69,6 @@ impl Settings {
     /// Returns QUIC's initial window: as many bytes as TCP's initial window carries, at 1448 a segment.
     pub fn initial_window_bytes(self) -> u64 {
         u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES
-    }
-
-    fn transport(self) -> Arc<TransportConfig> {
-        transport(self.control())
-    }
-
-    /// Returns the settings of an origin's connection. `completed_ns` is set at the end of its handshake.
-    fn origins_transport(self, completed_ns: Arc<OnceLock<u64>>) -> Arc<TransportConfig> {
-        transport(Arc::new(RoomFactory { inner: self.control(), completed_ns }))
     }
 
     fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {

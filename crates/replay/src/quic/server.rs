@@ -1,6 +1,5 @@
 //! Accepts the origins' end of QUIC connections, with one endpoint for each port.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -10,16 +9,16 @@ use std::sync::{Arc, OnceLock};
 use fastopen_netns::clock::monotonic_ns;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{Connection, Endpoint, Incoming, ServerConfig, ValidationTokenConfig};
-use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
+use super::congestion::RoomFactory;
 use super::runtime::ExactRuntime;
 use super::socket::CountedSocket;
 use super::table::QuicTable;
 use super::tickets::UsedTokens;
-use super::{Settings, endpoint_config, handshake};
+use super::{Settings, endpoint_config, handshake, transport};
 use crate::sockets::FourTuple;
 use crate::tls::{Handshake, SessionStart, with_session_limit};
 
@@ -32,7 +31,7 @@ pub(crate) struct QuicOrigin {
 
 impl QuicOrigin {
     /// Opens an endpoint for QUIC connections to `local`. Call this inside a [`super::Runtime`]. `tls` may be
-    /// any host's TLS 1.3 configuration: [`QuicOrigin::config`] creates that of each connection.
+    /// any host's TLS 1.3 configuration: [`QuicOrigin::accept`] gets that of each connection.
     pub(crate) fn listen(
         local: SocketAddr,
         settings: Settings,
@@ -44,7 +43,7 @@ impl QuicOrigin {
         // As many tokens as tickets, because each connection uses one of each.
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
-        config.transport_config(settings.transport()).validation_token_config(tokens);
+        config.transport_config(transport(settings.control())).validation_token_config(tokens);
         let socket = Arc::new(CountedSocket::new(local, None, table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
@@ -58,16 +57,19 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Creates the configuration of one connection, with the use of its session tickets limited to `later`,
-    /// and a record of its handshake's progress.
-    pub(crate) fn config(
+    /// Accepts a connection to the host with the configuration `tls`, with the use of its session tickets
+    /// limited to `later`, and answers the client's `ClientHello`.
+    pub(crate) async fn accept(
         &self,
+        incoming: Incoming,
         tls: &rustls::ServerConfig,
         later: SessionStart,
-    ) -> io::Result<(Arc<ServerConfig>, Progress)> {
-        let progress = Progress::default();
+    ) -> io::Result<Accepted> {
+        let provider = tls.crypto_provider().clone();
+        let certified = Arc::<AtomicBool>::default();
+        let completed_ns = Arc::<OnceLock<u64>>::default();
         let mut tls = with_session_limit(tls, later);
-        tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), progress.certified.clone()));
+        tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), certified.clone()));
         let mut config = self.config.clone();
         config.crypto = crypto(tls)?;
         if later == SessionStart::None {
@@ -75,8 +77,22 @@ impl QuicOrigin {
             none.sent(0);
             config.validation_token_config(none);
         }
-        config.transport_config(self.settings.origins_transport(progress.completed_ns.clone()));
-        Ok((Arc::new(config), progress))
+        let control = RoomFactory { inner: self.settings.control(), completed_ns: completed_ns.clone() };
+        config.transport_config(transport(Arc::new(control)));
+        let mut connecting = incoming.accept_with(Arc::new(config)).map_err(io::Error::other)?;
+        let data = connecting.handshake_data().await.map_err(io::Error::other)?;
+        let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
+        let (connection, established) =
+            connecting.into_0rtt().map_err(|_| io::Error::other("a server's connection has no 0.5-RTT"))?;
+        let established = Box::pin(async move {
+            established.await;
+            let _ = completed_ns.set(monotonic_ns());
+        });
+        let handshake = Arc::new(move |early_bytes, complete| {
+            let resumed = !certified.load(Ordering::Relaxed);
+            handshake(&provider, alpn.clone(), resumed, early_bytes, complete)
+        });
+        Ok(Accepted { connection, established, handshake })
     }
 }
 
@@ -88,54 +104,14 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(tls).map(Arc::new).map_err(io::Error::other)
 }
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Progress {
-    certified: Arc<AtomicBool>,
-    /// End of the handshake, in nanoseconds of the monotonic clock.
-    completed_ns: Arc<OnceLock<u64>>,
-}
-
 /// An accepted connection whose handshake continues.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
     /// Resolves when the handshake has ended.
     pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
-    provider: Arc<CryptoProvider>,
-    alpn: Option<Vec<u8>>,
-    certified: Arc<AtomicBool>,
-}
-
-/// Accepts a connection with the result of [`QuicOrigin::config`], and answers the client's `ClientHello`.
-pub(crate) async fn accept(
-    incoming: Incoming,
-    (config, progress): (Arc<ServerConfig>, Progress),
-    tls: &rustls::ServerConfig,
-) -> io::Result<Accepted> {
-    let mut connecting = incoming.accept_with(config).map_err(io::Error::other)?;
-    let data = connecting.handshake_data().await.map_err(io::Error::other)?;
-    let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
-    let (connection, established) =
-        connecting.into_0rtt().map_err(|_| io::Error::other("a server's connection has no 0.5-RTT"))?;
-    let Progress { certified, completed_ns } = progress;
-    let established = Box::pin(async move {
-        established.await;
-        let _ = completed_ns.set(monotonic_ns());
-    });
-    Ok(Accepted { connection, established, provider: tls.crypto_provider().clone(), alpn, certified })
-}
-
-impl Accepted {
-    /// Returns a function that describes the handshake. Its arguments are the number of early data bytes that
-    /// were read, and true if the handshake is complete.
-    pub(crate) fn handshake_reporter(
-        &self,
-    ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
-        let (provider, alpn, certified) = (self.provider.clone(), self.alpn.clone(), self.certified.clone());
-        move |early_bytes, complete| {
-            let resumed = !certified.load(Ordering::Relaxed);
-            handshake(&provider, alpn.clone(), resumed, early_bytes, complete)
-        }
-    }
+    /// Describes the handshake. The arguments are the number of early data bytes that were read, and true if
+    /// the handshake is complete.
+    pub(crate) handshake: Arc<dyn Fn(u64, bool) -> Handshake + Send + Sync>,
 }
 
 /// A certificate resolver that sets a flag when the origin signs with the certificate's key. The flag shows
