@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fastopen_link::ip;
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn::{Connection, Endpoint, VarInt, ZeroRttAccepted};
-use rustls::RootCertStore;
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::time_provider::TimeProvider;
 
@@ -19,6 +18,7 @@ use super::table::{Opened, QuicTable};
 use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake, transport};
+use crate::HttpVersion;
 use crate::sockets::FourTuple;
 use crate::tls::{self, Authority, Handshake};
 
@@ -75,24 +75,14 @@ impl QuicClient {
         early: bool,
         clock: Arc<dyn TimeProvider>,
     ) -> Result<Self, tls::Error> {
-        let provider = tls::provider(tls.key_share);
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.root().clone())?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| rustls::Error::General(error.to_string()))?;
-        let mut config = tls
-            .ech
-            .begin(provider.clone(), &[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(NotingVerifier(verifier)))
-            .with_no_client_auth();
+        let mut config = tls::client(tls, authority, &[HttpVersion::Http3.alpn()], hosts)?;
+        let provider = config.crypto_provider().clone();
+        let verifier = NotingVerifier(authority.verifier(provider.clone())?);
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let ticket_store = TicketStore::new(hosts.saturating_mul(tls::TICKETS_KEPT));
         config.resumption = Resumption::store(ticket_store.clone());
-        config.cert_decompressors = tls.certificate_compression.decompressors();
         config.enable_early_data = early;
         config.time_provider = clock;
-        config.alpn_protocols = vec![crate::HttpVersion::Http3.alpn().to_vec()];
         let crypto =
             QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));

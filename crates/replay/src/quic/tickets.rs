@@ -47,17 +47,14 @@ impl ClientSessionStore for TicketStore {
         self.sessions.kx_hint(server_name)
     }
 
-    fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.sessions.set_tls12_session(server_name, value);
+    // QUIC has no TLS 1.2.
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
     }
 
-    fn tls12_session(&self, server_name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.sessions.tls12_session(server_name)
-    }
-
-    fn remove_tls12_session(&self, server_name: &ServerName<'static>) {
-        self.sessions.remove_tls12_session(server_name);
-    }
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
         self.sessions.insert_tls13_ticket(server_name, value);

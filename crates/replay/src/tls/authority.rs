@@ -13,8 +13,11 @@ use rcgen::{
     SanType, SerialNumber,
 };
 use ring::digest::{SHA256, digest};
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::sign::any_ecdsa_type;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 use time::{Duration, OffsetDateTime};
 
@@ -68,9 +71,16 @@ impl Authority {
         })
     }
 
-    /// Returns the root's certificate.
-    pub fn root(&self) -> &CertificateDer<'static> {
-        self.root.der()
+    /// Creates a client's verifier that trusts only this authority.
+    pub(crate) fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<WebPkiServerVerifier>, rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.root.der().clone())?;
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))
     }
 
     /// Returns the root's certificate in PEM.

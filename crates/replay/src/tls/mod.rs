@@ -21,9 +21,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, ConfigBuilder, RootCertStore, ServerConfig, SupportedProtocolVersion, WantsVerifier,
-};
+use rustls::{ClientConfig, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
@@ -206,7 +204,7 @@ impl CertificateCompression {
         }
     }
 
-    pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
+    fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
         match self {
             Self::None => vec![],
             Self::Brotli => vec![BROTLI_DECOMPRESSOR],
@@ -223,21 +221,6 @@ pub enum Ech {
     None,
     /// The `ClientHello` has a placeholder extension (GREASE). rustls then offers only TLS 1.3.
     Grease,
-}
-
-impl Ech {
-    /// Begins a client's TLS configuration. It supports `versions`, but only TLS 1.3 with an ECH placeholder.
-    pub(crate) fn begin(
-        self,
-        provider: Arc<CryptoProvider>,
-        versions: &[&'static SupportedProtocolVersion],
-    ) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
-        let config = ClientConfig::builder_with_provider(provider);
-        match self {
-            Self::None => config.with_protocol_versions(versions),
-            Self::Grease => config.with_ech(ech::grease()),
-        }
-    }
 }
 
 /// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. Sessions
@@ -302,13 +285,13 @@ pub fn client(
     alpn: &[&[u8]],
     hosts: usize,
 ) -> Result<ClientConfig, Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.root().clone())?;
-    let mut config = settings
-        .ech
-        .begin(provider(settings.key_share), &[&TLS13, &TLS12])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let provider = provider(settings.key_share);
+    let config = ClientConfig::builder_with_provider(provider.clone());
+    let config = match settings.ech {
+        Ech::None => config.with_protocol_versions(&[&TLS13, &TLS12])?,
+        Ech::Grease => config.with_ech(ech::grease())?,
+    };
+    let mut config = config.with_webpki_verifier(authority.verifier(provider)?).with_no_client_auth();
     config.cert_decompressors = settings.certificate_compression.decompressors();
     config.resumption = match settings.tickets {
         0 => Resumption::disabled(),
@@ -319,7 +302,7 @@ pub fn client(
 }
 
 /// Returns the cryptography provider of a client that sends `key_share` and supports X25519, P-256 and P-384.
-pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
+fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     match key_share {
         KeyShare::X25519MlKem768 => provider.kx_groups.insert(0, &post_quantum::X25519MlKem768),
