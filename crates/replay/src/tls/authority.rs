@@ -9,20 +9,17 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CustomExtension, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData,
-    SanType, SerialNumber,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
 };
 use ring::digest::{SHA256, digest};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::sign::any_ecdsa_type;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::sign::CertifiedKey;
 use time::{Duration, OffsetDateTime};
 
 use super::Error;
-use super::signer::{IssuerKey, ServerKey};
+use super::signer::FixedLengthKey;
 
 /// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of real
 /// certificates' extensions, such as signed certificate timestamps, and of larger keys and signatures.
@@ -39,12 +36,9 @@ const CORRECTIONS: usize = 4;
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,
-    issuer: Issuer<'static, IssuerKey>,
+    issuer: Issuer<'static, FixedLengthKey>,
     intermediate: Certificate,
-    /// The intermediate's `SubjectPublicKeyInfo`.
-    public_key: Vec<u8>,
-    origins_key: KeyPair,
-    signing_key: Arc<dyn SigningKey>,
+    origins_key: FixedLengthKey,
 }
 
 impl Authority {
@@ -55,19 +49,15 @@ impl Authority {
     pub fn new(now_ns: u64) -> Result<Self, Error> {
         let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
         let root = authority(now, "fastopen root", 1);
-        let root_issuer = Issuer::new(root.clone(), new_issuer_key()?);
+        let root_issuer = Issuer::new(root.clone(), FixedLengthKey::generate()?);
         let intermediate = authority(now, "fastopen intermediate", 0);
-        let key = new_issuer_key()?;
-        let origins_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(origins_key.serialize_der()));
+        let key = FixedLengthKey::generate()?;
         Ok(Self {
             now,
             root: root.self_signed(root_issuer.key())?,
             intermediate: intermediate.signed_by(&key, &root_issuer)?,
-            public_key: key.subject_public_key_info(),
             issuer: Issuer::new(intermediate, key),
-            origins_key,
-            signing_key: Arc::new(ServerKey(any_ecdsa_type(&der)?)),
+            origins_key: FixedLengthKey::generate()?,
         })
     }
 
@@ -91,7 +81,7 @@ impl Authority {
     /// Returns the pin of the intermediate: the SHA-256 of its `SubjectPublicKeyInfo`, in base64 (RFC 7469
     /// section 2.4). With this pin, a browser trusts all certificates that the intermediate has signed.
     pub fn pin(&self) -> String {
-        STANDARD.encode(digest(&SHA256, &self.public_key))
+        STANDARD.encode(digest(&SHA256, &self.issuer.key().subject_public_key_info()))
     }
 
     /// Creates the certificate chain and key of an origin with these names. The chain has `chain_bytes`
@@ -102,7 +92,7 @@ impl Authority {
     pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
         let leaf = self.sized_leaf(names, chain_bytes)?;
         let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
-        Ok(CertifiedKey::new(chain, self.signing_key.clone()))
+        Ok(CertifiedKey::new(chain, Arc::new(self.origins_key.clone())))
     }
 
     /// Returns the chain of [`Authority::identity`] and its key in PEM, for external servers.
@@ -115,7 +105,7 @@ impl Authority {
         chain_bytes: usize,
     ) -> Result<(String, String), Error> {
         let leaf = self.sized_leaf(names, chain_bytes)?;
-        Ok((leaf.pem() + &self.intermediate.pem(), self.origins_key.serialize_pem()))
+        Ok((leaf.pem() + &self.intermediate.pem(), self.origins_key.pem()))
     }
 
     fn sized_leaf(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<Certificate, Error> {
@@ -167,10 +157,6 @@ fn alternative(name: &str) -> Result<SanType, Error> {
 /// Returns the IP address if `host` is an address (in brackets or not), and `None` if it is a name.
 pub fn address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
-}
-
-fn new_issuer_key() -> Result<IssuerKey, Error> {
-    Ok(IssuerKey(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?))
 }
 
 fn authority(now: OffsetDateTime, name: &str, path_length: u8) -> CertificateParams {

@@ -6,29 +6,29 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 /// Length that every signature gets, in bytes: the most common length of P-256 signatures in DER.
 const SIGNATURE_BYTES: usize = 71;
-/// Maximum number of tries to sign with the fixed length. All fail with a probability of about 2^-200.
-const MAX_TRIES: usize = 200;
+const SCHEME: SignatureScheme = SignatureScheme::ECDSA_NISTP256_SHA256;
 
-fn sign_with_fixed_length<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
-    let mut signature = sign()?;
-    for _ in 0..MAX_TRIES {
-        if signature.len() == SIGNATURE_BYTES {
-            break;
-        }
-        signature = sign()?;
+/// A P-256 key whose signatures all have [`SIGNATURE_BYTES`] bytes. It signs certificates and handshakes.
+#[derive(Debug, Clone)]
+pub(super) struct FixedLengthKey(Arc<KeyPair>);
+
+impl FixedLengthKey {
+    pub(super) fn generate() -> Result<Self, rcgen::Error> {
+        Ok(Self(Arc::new(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)))
     }
-    Ok(signature)
+
+    pub(super) fn pem(&self) -> String {
+        self.0.serialize_pem()
+    }
 }
 
-pub(super) struct IssuerKey(pub(super) rcgen::KeyPair);
-
-impl rcgen::PublicKeyData for IssuerKey {
+impl rcgen::PublicKeyData for FixedLengthKey {
     fn der_bytes(&self) -> &[u8] {
         self.0.der_bytes()
     }
@@ -38,38 +38,33 @@ impl rcgen::PublicKeyData for IssuerKey {
     }
 }
 
-impl rcgen::SigningKey for IssuerKey {
+impl rcgen::SigningKey for FixedLengthKey {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        sign_with_fixed_length(|| self.0.sign(message))
+        loop {
+            let signature = self.0.sign(message)?;
+            if signature.len() == SIGNATURE_BYTES {
+                return Ok(signature);
+            }
+        }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct ServerKey(pub(super) Arc<dyn SigningKey>);
-
-impl SigningKey for ServerKey {
+impl SigningKey for FixedLengthKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        Some(Box::new(FixedLengthSigner(self.0.choose_scheme(offered)?)))
-    }
-
-    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
-        self.0.public_key()
+        offered.contains(&SCHEME).then(|| Box::new(self.clone()) as Box<dyn Signer>)
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {
-        self.0.algorithm()
+        SignatureAlgorithm::ECDSA
     }
 }
 
-#[derive(Debug)]
-struct FixedLengthSigner(Box<dyn Signer>);
-
-impl Signer for FixedLengthSigner {
+impl Signer for FixedLengthKey {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
-        sign_with_fixed_length(|| self.0.sign(message))
+        rcgen::SigningKey::sign(self, message).map_err(|error| rustls::Error::General(error.to_string()))
     }
 
     fn scheme(&self) -> SignatureScheme {
-        self.0.scheme()
+        SCHEME
     }
 }
