@@ -65,7 +65,8 @@ impl Secured {
 pub struct TlsStream<S> {
     io: S,
     tls: Connection,
-    hello: HelloBytes,
+    /// Header of the first record that the client sent, which holds the `ClientHello`.
+    hello: Vec<u8>,
     /// Early data that a client has written, stored to be sent again if the server rejects it.
     early_written: Vec<u8>,
     early_read: u64,
@@ -113,7 +114,7 @@ impl<S: Duplex> TlsStream<S> {
         Self {
             io,
             tls,
-            hello: HelloBytes::default(),
+            hello: Vec::new(),
             early_written: Vec::new(),
             early_read: 0,
             parked: None,
@@ -240,9 +241,13 @@ impl<S: Duplex> TlsStream<S> {
     }
 
     fn progress(&self) -> Handshake {
+        let hello_bytes = match self.hello[..] {
+            [_, _, _, high, low] => RECORD_HEADER as u64 + u64::from(u16::from_be_bytes([high, low])),
+            _ => 0,
+        };
         Handshake {
             session: Session::of(&self.tls),
-            hello_bytes: self.hello.bytes(),
+            hello_bytes,
             early_bytes: self.early_read + self.early_written.len() as u64,
             complete: !self.tls.is_handshaking(),
         }
@@ -373,31 +378,20 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
     }
 }
 
-/// Counts the bytes of the `ClientHello`, the first record that a client sends.
-#[derive(Debug, Default)]
-struct HelloBytes {
-    header: Vec<u8>,
-}
-
-impl HelloBytes {
-    fn see(&mut self, bytes: &[u8]) {
-        let missing = RECORD_HEADER - self.header.len();
-        self.header.extend_from_slice(&bytes[..missing.min(bytes.len())]);
-    }
-
-    fn bytes(&self) -> u64 {
-        match self.header[..] {
-            [_, _, _, high, low] => RECORD_HEADER as u64 + u64::from(u16::from_be_bytes([high, low])),
-            _ => 0,
-        }
-    }
-}
-
 /// Adapts the underlying stream to rustls: returns `WouldBlock` instead of [`Poll::Pending`].
 struct Blocking<'a, 'b, S> {
     io: &'a mut S,
     context: &'a mut Context<'b>,
-    hello: Option<&'a mut HelloBytes>,
+    /// Collects the header of the first record; `None` in the direction from server to client.
+    hello: Option<&'a mut Vec<u8>>,
+}
+
+impl<S> Blocking<'_, '_, S> {
+    fn see<'d>(&mut self, bytes: impl Iterator<Item = &'d u8>) {
+        if let Some(hello) = &mut self.hello {
+            hello.extend(bytes.take(RECORD_HEADER - hello.len()));
+        }
+    }
 }
 
 fn or_would_block<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
@@ -411,9 +405,7 @@ impl<S: Duplex> Read for Blocking<'_, '_, S> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(room);
         or_would_block(Pin::new(&mut *self.io).poll_read(self.context, &mut buffer))?;
-        if let Some(hello) = &mut self.hello {
-            hello.see(buffer.filled());
-        }
+        self.see(buffer.filled().iter());
         Ok(buffer.filled().len())
     }
 }
@@ -425,14 +417,7 @@ impl<S: Duplex> Write for Blocking<'_, '_, S> {
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = or_would_block(Pin::new(&mut *self.io).poll_write_vectored(self.context, slices))?;
-        if let Some(hello) = &mut self.hello {
-            let mut left = count;
-            for slice in slices {
-                let sent = left.min(slice.len());
-                hello.see(&slice[..sent]);
-                left -= sent;
-            }
-        }
+        self.see(slices.iter().flat_map(|slice| slice.iter()).take(count));
         Ok(count)
     }
 
