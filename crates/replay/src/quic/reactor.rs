@@ -99,29 +99,33 @@ pub(super) fn wake_before_wait(waker: &Waker) {
 }
 
 /// A timer of a connection, disarmed when it is dropped.
+#[derive(Debug)]
 pub(super) struct Timer {
+    /// Deadline on the monotonic clock.
+    pub(super) at_ns: u64,
     number: u64,
-    /// Deadline on the monotonic clock; `None` if the timer is not set.
+    /// Time at which the timer wakes its task, at most `at_ns`; `None` if the timer is not set.
     set_ns: Option<u64>,
 }
 
 impl Timer {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(at_ns: u64) -> Self {
         let number = REACTOR.with_borrow_mut(|reactor| {
             reactor.next_timer += 1;
             reactor.next_timer
         });
-        Self { number, set_ns: None }
+        Self { at_ns, number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at `at_ns`. If it is already set to an earlier time, it wakes the task
-    /// then, and the task must set it again. Each packet of a connection usually moves its deadline to later.
-    pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
-        let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
+    /// Sets the timer to wake a task at the deadline. If it is already set to an earlier time, it wakes the
+    /// task then, and the task must set it again. Each packet of a connection usually moves its deadline to
+    /// later.
+    pub(super) fn arm(&mut self, waker: &Waker) {
+        let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {
             self.clear();
         }
-        let set_ns = earlier.unwrap_or(at_ns);
+        let set_ns = earlier.unwrap_or(self.at_ns);
         self.set_ns = Some(set_ns);
         REACTOR.with_borrow_mut(|reactor| match reactor.timers.get_mut(&(set_ns, self.number)) {
             Some(set) => set.clone_from(waker),
@@ -274,18 +278,19 @@ mod tests {
     #[test]
     fn a_timer_wakes_at_its_time_or_earlier_if_it_was_set_to_that() {
         let runtime = Runtime::new().expect("it runs");
-        let mut timer = Timer::new();
         let begun = monotonic_ns();
+        let mut timer = Timer::new(begun + 5_000_000);
         let mut wakes = Vec::new();
         runtime.block_on(std::future::poll_fn(|context| {
             let now = monotonic_ns();
             wakes.push(now - begun);
             match wakes.len() {
                 1 => {
-                    timer.set(begun + 5_000_000, context.waker());
-                    timer.set(begun + 20_000_000, context.waker());
+                    timer.arm(context.waker());
+                    timer.at_ns = begun + 20_000_000;
+                    timer.arm(context.waker());
                 }
-                2 => timer.set(begun + 20_000_000, context.waker()),
+                2 => timer.arm(context.waker()),
                 _ => return std::task::Poll::Ready(()),
             }
             std::task::Poll::Pending

@@ -1,6 +1,5 @@
 //! Runs quinn on tokio with timers of the kernel's precision. tokio's own timers round up to a millisecond.
 
-use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
@@ -32,7 +31,7 @@ pub(super) struct ExactRuntime {
 
 impl Runtime for ExactRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(ExactTimer { at_ns: ns_at(at), timer: Timer::new() })
+        Box::pin(Timer::new(ns_at(at)))
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -51,29 +50,17 @@ fn ns_at(instant: Instant) -> u64 {
     monotonic_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }
 
-struct ExactTimer {
-    at_ns: u64,
-    timer: Timer,
-}
-
-impl AsyncTimer for ExactTimer {
+impl AsyncTimer for Timer {
     fn reset(mut self: Pin<&mut Self>, at: Instant) {
         self.at_ns = ns_at(at);
     }
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<()> {
-        let at_ns = self.at_ns;
-        if monotonic_ns() >= at_ns {
-            self.timer.clear();
+        if monotonic_ns() >= self.at_ns {
+            self.clear();
             return Poll::Ready(());
         }
-        self.timer.set(at_ns, context.waker());
+        self.arm(context.waker());
         Poll::Pending
-    }
-}
-
-impl Debug for ExactTimer {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(to, "ExactTimer({} ns)", self.at_ns)
     }
 }
