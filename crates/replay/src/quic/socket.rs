@@ -1,6 +1,5 @@
 //! Gives quinn UDP sockets without offloads, and counts the QUIC packets of each connection.
 
-use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
@@ -69,6 +68,7 @@ impl Datagrams {
 }
 
 /// The socket of an endpoint, which counts the packets of its connections in a [`QuicTable`].
+#[derive(Debug)]
 pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
     /// The origin's address and port, for a client's socket; `None` for a socket of the origins.
@@ -99,12 +99,9 @@ impl CountedSocket {
     /// Returns the four-tuple of a datagram to or from `peer`; `own` is the address of this end. `None` for a
     /// socket of the origins if `own` is unknown.
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
-        match (self.origin, peer, own) {
-            (Some(origin), ..) => Some(FourTuple { client: self.local(), origin }),
-            (None, client, Some(own)) => {
-                Some(FourTuple { client, origin: SocketAddr::new(own, self.local().port()) })
-            }
-            (None, _, None) => None,
+        match self.origin {
+            Some(origin) => Some(FourTuple { client: self.local(), origin }),
+            None => Some(FourTuple { client: peer, origin: SocketAddr::new(own?, self.local().port()) }),
         }
     }
 }
@@ -165,12 +162,6 @@ impl UdpPoller for FirstFlight {
         }
         reactor::wake_before_wait(context.waker());
         Poll::Pending
-    }
-}
-
-impl Debug for CountedSocket {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(to, "CountedSocket({})", self.local())
     }
 }
 
