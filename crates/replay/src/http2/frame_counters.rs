@@ -48,13 +48,9 @@ impl FrameCounters {
     /// Returns the number of bytes of the stream's body that have been read, including incomplete DATA
     /// frames. Calls `waker` once, when more have been read.
     pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
-        let bytes = self.body_read(id);
+        let bytes = self.stream(id).read.body_bytes;
         self.waiting.insert(id, (bytes, waker.clone()));
         bytes
-    }
-
-    fn body_read(&self, id: u32) -> u64 {
-        self.read.streams.get(&id).map_or(0, |traffic| traffic.body_bytes)
     }
 }
 
@@ -66,9 +62,8 @@ impl TrafficCounters for FrameCounters {
     fn read(&mut self, at_ns: u64, bytes: &[u8]) {
         self.read.parse(at_ns, bytes);
         let read = &self.read.streams;
-        let more = |id: &u32, seen: u64| read.get(id).is_some_and(|traffic| traffic.body_bytes > seen);
         self.waiting.retain(|id, (seen, waker)| {
-            let wakes = more(id, *seen);
+            let wakes = read.get(id).is_some_and(|traffic| traffic.body_bytes > *seen);
             if wakes {
                 waker.wake_by_ref();
             }

@@ -23,12 +23,7 @@ struct Queue {
 
 /// The sort key: urgency, then incremental streams last, then the stream identifier (non-incremental) or the
 /// number of the `enqueue` call (incremental, round-robin).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    urgency: u8,
-    incremental: bool,
-    order: u64,
-}
+type Key = (u8, bool, u64);
 
 impl StreamScheduler {
     /// Enqueues a stream. Dropping the returned value removes the stream from the queue.
@@ -36,7 +31,7 @@ impl StreamScheduler {
         let mut queue = lock(&self.0);
         queue.sends += 1;
         let order = if priority.incremental { queue.sends } else { stream.into() };
-        let key = Key { urgency: priority.urgency, incremental: priority.incremental, order };
+        let key = (priority.urgency, priority.incremental, order);
         queue.pending.insert(key, Waker::noop().clone());
         drop(queue);
         PendingSend { scheduler: self.clone(), key }

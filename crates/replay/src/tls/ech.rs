@@ -18,10 +18,8 @@ pub(super) fn grease() -> EchMode {
 #[derive(Debug)]
 struct Placeholder;
 
-const NOT_USED: &str = "a placeholder for Encrypted ClientHello encrypts nothing";
-
 fn refused<T>() -> Result<T, Error> {
-    Err(Error::General(NOT_USED.to_owned()))
+    Err(Error::General("a placeholder for Encrypted ClientHello encrypts nothing".to_owned()))
 }
 
 impl Hpke for Placeholder {
