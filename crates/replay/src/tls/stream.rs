@@ -197,11 +197,8 @@ impl<S: Duplex> TlsStream<S> {
         while self.tls.wants_write() {
             let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
             let mut to = Blocking { io: &mut self.io, context, hello };
-            match self.tls.write_tls(&mut to) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
-                Err(error) => return Poll::Ready(Err(error)),
+            if ready!(or_pending(self.tls.write_tls(&mut to)))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
         }
         Poll::Ready(Ok(()))
@@ -211,11 +208,7 @@ impl<S: Duplex> TlsStream<S> {
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = Blocking { io: &mut self.io, context, hello };
-        let count = match self.tls.read_tls(&mut from) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
-            Err(error) => return Poll::Ready(Err(error)),
-        };
+        let count = ready!(or_pending(self.tls.read_tls(&mut from)))?;
         if let Err(error) = self.tls.process_new_packets() {
             // Try to send the alert with the reason.
             let _ = self.poll_send(context);
@@ -253,8 +246,8 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Reads early data first. Returns 0 at the end of the stream, and `None` if nothing has arrived.
-    fn read_plaintext(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Reads early data first. Returns 0 at the end of the stream, and `Pending` if nothing has arrived.
+    fn read_plaintext(&mut self, room: &mut [u8]) -> Poll<io::Result<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
             let count = server.early_data().map_or(Ok(0), |mut early| early.read(room))?;
@@ -264,14 +257,10 @@ impl<S: Duplex> TlsStream<S> {
                     let progress = self.progress();
                     self.observer.iter_mut().for_each(|observer| observer(progress.clone()));
                 }
-                return Ok(Some(count));
+                return Poll::Ready(Ok(count));
             }
         }
-        match self.tls.reader().read(room) {
-            Ok(count) => Ok(Some(count)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
+        or_pending(self.tls.reader().read(room))
     }
 
     /// Returns the number of accepted bytes, and `None` if the handshake must be complete first.
@@ -311,12 +300,10 @@ impl<S: Duplex> AsyncRead for TlsStream<S> {
             return Poll::Ready(Ok(()));
         }
         let count = loop {
-            if let Some(count) = this.read_plaintext(room)? {
+            if let Poll::Ready(count) = this.read_plaintext(room)? {
                 break count;
             }
-            if let Poll::Ready(Err(error)) = this.poll_send(context) {
-                return Poll::Ready(Err(error));
-            }
+            let _ = this.poll_send(context)?;
             // The next read of plaintext reports the end of the stream.
             ready!(this.poll_receive(context))?;
         };
@@ -346,12 +333,11 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
                 ready!(this.poll_handshake(context, |_| false))?;
                 continue;
             };
-            match (taken, this.poll_send(context)) {
-                (_, Poll::Ready(Err(error))) => return Poll::Ready(Err(error)),
-                (0, Poll::Ready(Ok(()))) => {}
-                (0, Poll::Pending) => return Poll::Pending,
-                (taken, _) => return Poll::Ready(Ok(taken)),
+            let sent = this.poll_send(context)?;
+            if taken > 0 {
+                return Poll::Ready(Ok(taken));
             }
+            ready!(sent);
         }
     }
 
@@ -391,6 +377,13 @@ impl<S> Blocking<'_, '_, S> {
         if let Some(hello) = &mut self.hello {
             hello.extend(bytes.take(RECORD_HEADER - hello.len()));
         }
+    }
+}
+
+fn or_pending<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        result => Poll::Ready(result),
     }
 }
 
