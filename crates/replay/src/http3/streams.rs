@@ -125,17 +125,30 @@ pub enum Early {
     Rejected,
 }
 
-/// A QUIC connection that implements h3's traits. Clones do not share pending calls for new streams.
+/// The pending calls for new streams of a connection. Clones start without pending calls.
+#[derive(Default)]
+struct Calls {
+    accepting_bi: Pending<Bidirectional>,
+    accepting_uni: Pending<quinn::RecvStream>,
+    opening_bi: Pending<Bidirectional>,
+    opening_uni: Pending<quinn::SendStream>,
+}
+
+impl Clone for Calls {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// A QUIC connection that implements h3's traits.
+#[derive(Clone)]
 pub struct Quic {
     connection: quinn::Connection,
     table: StreamTable,
     early: watch::Receiver<Early>,
     /// True if h3 may close the connection (see [`Quic::new`]).
     closes: bool,
-    accepting_bi: Pending<Bidirectional>,
-    accepting_uni: Pending<quinn::RecvStream>,
-    opening_bi: Pending<Bidirectional>,
-    opening_uni: Pending<quinn::SendStream>,
+    calls: Calls,
 }
 
 impl Quic {
@@ -147,17 +160,7 @@ impl Quic {
     /// dropped (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
-        Self::idle(connection, table, early, closes)
-    }
-
-    fn idle(
-        connection: quinn::Connection,
-        table: StreamTable,
-        early: watch::Receiver<Early>,
-        closes: bool,
-    ) -> Self {
-        let (accepting_bi, accepting_uni, opening_bi, opening_uni) = (None, None, None, None);
-        Self { connection, table, early, closes, accepting_bi, accepting_uni, opening_bi, opening_uni }
+        Self { connection, table, early, closes, calls: Calls::default() }
     }
 
     /// Creates a connection without pending early data: a server's, or a client's after the handshake.
@@ -170,12 +173,6 @@ impl Quic {
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;
-    }
-}
-
-impl Clone for Quic {
-    fn clone(&self) -> Self {
-        Self::idle(self.connection.clone(), self.table.clone(), self.early.clone(), self.closes)
     }
 }
 
@@ -192,8 +189,8 @@ impl<B: Buf> quic::Connection<B> for Quic {
             early_data_taken(early).await;
             connection.accept_uni().await
         };
-        let stream =
-            ready!(poll_pending(&mut self.accepting_uni, &self.connection, call, context)).map_err(lost)?;
+        let stream = ready!(poll_pending(&mut self.calls.accepting_uni, &self.connection, call, context))
+            .map_err(lost)?;
         Poll::Ready(Ok(RecvStream { stream, table: None }))
     }
 
@@ -206,8 +203,8 @@ impl<B: Buf> quic::Connection<B> for Quic {
             early_data_taken(early).await;
             connection.accept_bi().await
         };
-        let streams =
-            ready!(poll_pending(&mut self.accepting_bi, &self.connection, call, context)).map_err(lost)?;
+        let streams = ready!(poll_pending(&mut self.calls.accepting_bi, &self.connection, call, context))
+            .map_err(lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
 
@@ -225,7 +222,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
         let call = |connection: quinn::Connection| async move { connection.open_bi().await };
-        let streams = ready!(poll_pending(&mut self.opening_bi, &self.connection, call, context))
+        let streams = ready!(poll_pending(&mut self.calls.opening_bi, &self.connection, call, context))
             .map_err(stream_lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
@@ -235,7 +232,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
         context: &mut Context<'_>,
     ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
         let call = |connection: quinn::Connection| async move { connection.open_uni().await };
-        let stream = ready!(poll_pending(&mut self.opening_uni, &self.connection, call, context))
+        let stream = ready!(poll_pending(&mut self.calls.opening_uni, &self.connection, call, context))
             .map_err(stream_lost)?;
         // Send h3's control streams before all requests.
         let _ = stream.set_priority(1);
