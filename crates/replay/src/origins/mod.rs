@@ -362,7 +362,10 @@ impl Shared {
         connection.may_process(&request.method, self).await;
         let ((resource, url), at_ns) = (found, monotonic_ns());
         let served = resource.and_then(|number| self.resources().get(number));
-        let response = self.site.response(served, request);
+        let response = match served {
+            Some(served) => self.site.response(served, request),
+            None => site::not_found(request),
+        };
         let due_ns = at_ns + served.map_or(0, |served| served.think_ns);
         let (four_tuple, status) = (connection.four_tuple, response.status().as_u16());
         (response, Arrived { four_tuple, resource, url, at_ns, due_ns, status })

@@ -121,15 +121,8 @@ impl Site {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// Creates the response with the resource `served`. If it is `None`: 404, or 204 for a CORS preflight.
-    pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
-        match served {
-            Some(served) => self.response_of(served, request),
-            None => not_found(request),
-        }
-    }
-
-    fn response_of(&self, served: &ServedResource, request: &Parts) -> Response<SizedBody> {
+    /// Creates the response with the resource `served`.
+    pub(super) fn response(&self, served: &ServedResource, request: &Parts) -> Response<SizedBody> {
         let cache_policy = served.cache_policy.as_ref();
         let status = match cache_policy {
             Some(policy) if policy.validates(&request.method, &request.headers) => StatusCode::NOT_MODIFIED,
@@ -206,7 +199,7 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
 }
 
 /// Creates a 404 response. A CORS preflight gets a permitting 204, because recordings may lack preflights.
-fn not_found(request: &Parts) -> Response<SizedBody> {
+pub(super) fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());
         *response.status_mut() = StatusCode::NO_CONTENT;

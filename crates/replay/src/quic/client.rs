@@ -111,10 +111,7 @@ impl QuicClient {
         let runtime = Arc::new(ExactRuntime::default());
         let certified = runtime.certified.clone();
         let endpoint = Endpoint::new_with_abstract_socket(endpoint_config(), None, socket, runtime)?;
-        let name = match tls::address(host) {
-            Some(address) => address.to_string(),
-            None => host.to_owned(),
-        };
+        let name = tls::address(host).map_or_else(|| host.to_owned(), |address| address.to_string());
         let connecting =
             endpoint.connect_with(self.config.clone(), address, &name).map_err(io::Error::other)?;
         let (connection, early) = match connecting.into_0rtt() {

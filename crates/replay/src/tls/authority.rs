@@ -130,7 +130,12 @@ impl Authority {
             "fastopen origin",
             serial_of(&names.iter().map(String::as_str).collect::<String>()),
         );
-        params.subject_alt_names = names.iter().map(|name| alternative(name)).collect::<Result<_, _>>()?;
+        for name in names {
+            params.subject_alt_names.push(match address(name) {
+                Some(address) => SanType::IpAddress(address),
+                None => SanType::DnsName(name.as_str().try_into()?),
+            });
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
@@ -145,13 +150,6 @@ impl Authority {
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()
-}
-
-fn alternative(name: &str) -> Result<SanType, Error> {
-    Ok(match address(name) {
-        Some(address) => SanType::IpAddress(address),
-        None => SanType::DnsName(name.try_into()?),
-    })
 }
 
 /// Returns the IP address if `host` is an address (in brackets or not), and `None` if it is a name.
