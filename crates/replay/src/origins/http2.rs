@@ -39,8 +39,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
-        let streams = streams.clone();
-        tokio::spawn(async move { streams.respond(request, respond).await });
+        tokio::spawn(streams.clone().respond(request, respond));
     }
 }
 

@@ -82,43 +82,36 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         .await
         .map_err(io::Error::other)?;
     while let Some(request) = http.accept().await.map_err(io::Error::other)? {
-        let streams =
-            Streams { connection: connection.clone(), shared: shared.clone(), table: table.clone() };
-        tokio::spawn(async move { streams.respond(request).await });
+        tokio::spawn(respond(connection.clone(), shared.clone(), table.clone(), request));
     }
     Ok(())
 }
 
-/// The state that all streams of a connection share.
-struct Streams {
+async fn respond(
     connection: Connection,
     shared: Arc<Shared>,
     table: StreamTable,
-}
-
-impl Streams {
-    async fn respond(self, request: RequestResolver<Quic, Bytes>) -> Result<(), StreamError> {
-        let Self { connection, shared, table } = self;
-        let (request, mut stream) = request.resolve_request().await?;
-        let request = request.into_parts().0;
-        let found = shared.find(&connection, &request);
-        while stream.recv_data().await?.is_some() {}
-        let (response, arrived) = shared.respond(&connection, &request, found).await;
-        let (head, body) = response.into_parts();
-        let mut body = if request.method == Method::HEAD { SizedBody::default() } else { body };
-        let id = stream.id();
-        let due_ns = arrived.due_ns;
-        let (counters, body_bytes) = (table.clone(), body.len());
-        shared.log.arrived(arrived, move || {
-            let written = counters.stream(id).written;
-            Written::on_stream(&written, written.body_bytes >= body_bytes)
-        });
-        table.prioritise(id, Priority::of(&request.headers));
-        let _ = sleep_until(due_ns).await;
-        stream.send_response(Response::from_parts(head, ())).await?;
-        while let Some(chunk) = next_chunk(&mut body).await {
-            stream.send_data(chunk).await?;
-        }
-        stream.finish().await
+    request: RequestResolver<Quic, Bytes>,
+) -> Result<(), StreamError> {
+    let (request, mut stream) = request.resolve_request().await?;
+    let request = request.into_parts().0;
+    let found = shared.find(&connection, &request);
+    while stream.recv_data().await?.is_some() {}
+    let (response, arrived) = shared.respond(&connection, &request, found).await;
+    let (head, body) = response.into_parts();
+    let mut body = if request.method == Method::HEAD { SizedBody::default() } else { body };
+    let id = stream.id();
+    let due_ns = arrived.due_ns;
+    let (counters, body_bytes) = (table.clone(), body.len());
+    shared.log.arrived(arrived, move || {
+        let written = counters.stream(id).written;
+        Written::on_stream(&written, written.body_bytes >= body_bytes)
+    });
+    table.prioritise(id, Priority::of(&request.headers));
+    let _ = sleep_until(due_ns).await;
+    stream.send_response(Response::from_parts(head, ())).await?;
+    while let Some(chunk) = next_chunk(&mut body).await {
+        stream.send_data(chunk).await?;
     }
+    stream.finish().await
 }
