@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::{fmt, io};
 
 use bytes::Bytes;
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
@@ -20,14 +20,14 @@ const PIECES: u64 = 100;
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// A body of known length, which is consumed piece by piece as it is sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct SizedBody {
     pieces: VecDeque<Piece>,
     left: u64,
     pacer: Option<Pacer>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Piece {
     Bytes(Bytes),
     Filler(u64),
@@ -183,12 +183,6 @@ fn piece_bytes(total: u64) -> u64 {
 impl Clone for Pacer {
     fn clone(&self) -> Self {
         Self::new(self.total, self.duration_ns)
-    }
-}
-
-impl fmt::Debug for Pacer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Pacer({} bytes over {} ns)", self.total, self.duration_ns)
     }
 }
 

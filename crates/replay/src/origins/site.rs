@@ -27,7 +27,7 @@ use crate::tls::{Security, SessionStart, Sessions, with_session_limit};
 pub const RESOURCE_HEADER: &str = "x-resource";
 
 /// The configuration of an emulated network's origin servers, and the resources that they serve.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
@@ -58,7 +58,7 @@ pub struct Site {
 }
 
 /// The TLS settings of a site.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
@@ -80,7 +80,7 @@ impl TlsSite {
 }
 
 /// One resource as an origin serves it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServedResource {
     /// The addresses of the resource's host.
     pub host: ip::Addresses,
