@@ -262,20 +262,21 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
         let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
         return serve_http(stream, connection, shared).await;
     }
-    let later = *lock(&shared.later);
-    let Some(tls) = tls.and_then(|tls| tls.server(origin.ip(), later)) else { return };
-    if let Ok(stream) = accept_tls(tls, stream, four_tuple, &shared).await {
+    let Some(config) = tls.and_then(|tls| tls.servers.get(&origin.ip())) else { return };
+    if let Ok(stream) = accept_tls(config, stream, four_tuple, &shared).await {
         let secured = stream.secured();
         serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
     }
 }
 
+/// Accepts TLS with the configuration of a host or the resolver. The current load limits the use of tickets.
 async fn accept_tls(
-    config: Arc<ServerConfig>,
+    config: &ServerConfig,
     stream: ObservedStream,
     four_tuple: FourTuple,
     shared: &Arc<Shared>,
 ) -> io::Result<TlsStream<impl Duplex + use<>>> {
+    let config = Arc::new(with_session_limit(config, *lock(&shared.later)));
     let (stream, counters) = counted::<Traffic>(stream);
     let logged = shared.clone();
     let observer = move |handshake: Handshake| {
@@ -290,8 +291,7 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
         let _ = names::serve_stream(stream, names, &shared.log).await;
         return;
     };
-    let config = Arc::new(with_session_limit(&tls.config, *lock(&shared.later)));
-    let Ok(stream) = accept_tls(config, stream, four_tuple, shared).await else { return };
+    let Ok(stream) = accept_tls(&tls.config, stream, four_tuple, shared).await else { return };
     if matches!(names.transport, Transport::Https(_)) {
         let secured = stream.secured();
         let connection = Connection { four_tuple, encrypted: true, http2: true, secured };

@@ -21,7 +21,7 @@ use crate::header::{fill, header_bytes, pad};
 use crate::names::Names;
 use crate::quic;
 use crate::recorded_head;
-use crate::tls::{Security, SessionStart, Sessions, with_session_limit};
+use crate::tls::{Security, Sessions};
 
 /// The request header with which clients select one of several resources with the same URL, by its index.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -70,13 +70,6 @@ pub struct TlsSite {
     pub sessions: Arc<Sessions>,
     /// The QUIC settings; `None` if no host uses HTTP/3.
     pub quic: Option<quic::Settings>,
-}
-
-impl TlsSite {
-    /// Returns a host's TLS configuration, if any, with the use of its session tickets limited to `later`.
-    pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
-        self.servers.get(&address).map(|config| Arc::new(with_session_limit(config, later)))
-    }
 }
 
 /// One resource as an origin serves it.
