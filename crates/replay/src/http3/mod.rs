@@ -1,7 +1,423 @@
-//! HTTP/3 for the origin servers and the page loader: the `h3` crate on QUIC streams that count their frames
-//! and implement the priorities of RFC 9218.
+//! HTTP/3 for the origin servers and the page loader: adapts quinn's connections and streams to the traits of
+//! the `h3` crate, counts the frames of request streams, and implements the priorities of RFC 9218.
 
 mod frames;
-mod streams;
 
-pub use self::streams::{BidiStream, Early, Quic, RecvStream, SendStream, StreamTable};
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use fastopen_netns::clock::monotonic_ns;
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
+use quinn::{ConnectionError, ReadError, VarInt, WriteError};
+use tokio::sync::watch;
+
+use self::frames::Frames;
+use crate::http2::frame_counters::StreamTraffic;
+use crate::lock;
+use crate::priority::Priority;
+
+const READ_BYTES: usize = 65_536;
+
+/// The traffic and priority of each request stream of a connection, at one end.
+#[derive(Clone, Default)]
+pub struct StreamTable(Arc<Mutex<Streams>>);
+
+/// A callback that gets the number of bytes of each read on a request stream.
+type OnRead = Arc<dyn Fn(u64) + Send + Sync>;
+
+#[derive(Default)]
+struct Streams {
+    by_id: BTreeMap<u64, StreamState>,
+    on_read: Option<OnRead>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    written: Frames,
+    read: Frames,
+    priority: i32,
+}
+
+impl StreamTable {
+    /// Creates a table that calls `on_read` with the number of bytes of each read.
+    pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
+    }
+
+    /// Returns the traffic so far on a stream.
+    pub fn stream(&self, id: StreamId) -> StreamTraffic {
+        let streams = lock(&self.0);
+        let stream = streams.by_id.get(&id.into_inner());
+        stream.map_or_else(StreamTraffic::default, |stream| StreamTraffic {
+            written: stream.written.traffic,
+            read: stream.read.traffic,
+        })
+    }
+
+    /// Returns the number of bytes written to all request streams, without the headers of DATA frames.
+    pub fn bytes_written(&self) -> u64 {
+        let streams = lock(&self.0);
+        let of =
+            |stream: &StreamState| stream.written.traffic.header_bytes + stream.written.traffic.body_bytes;
+        streams.by_id.values().map(of).sum()
+    }
+
+    /// Sets the priority of a stream (RFC 9218 section 10). The most urgent stream sends first. Among streams
+    /// of equal urgency, the non-incremental ones send one after another, then the incremental ones in turn,
+    /// packet by packet.
+    pub fn prioritise(&self, id: StreamId, priority: Priority) {
+        // Identifiers of request streams are multiples of four (RFC 9000 section 2.1).
+        let order = (id.into_inner() / 4).min((1 << 23) - 1) as i32;
+        let behind = if priority.incremental { 1 << 23 } else { order };
+        lock(&self.0).by_id.entry(id.into_inner()).or_default().priority =
+            -(i32::from(priority.urgency) << 24) - behind;
+    }
+
+    fn priority(&self, id: u64) -> Option<i32> {
+        lock(&self.0).by_id.get(&id).map(|stream| stream.priority)
+    }
+
+    fn wrote(&self, id: u64, bytes: &[u8]) {
+        lock(&self.0).by_id.entry(id).or_default().written.count(monotonic_ns(), bytes);
+    }
+
+    fn read(&self, id: u64, bytes: &[u8]) {
+        let on_read = {
+            let mut streams = lock(&self.0);
+            streams.by_id.entry(id).or_default().read.count(monotonic_ns(), bytes);
+            streams.on_read.clone()
+        };
+        if let Some(on_read) = on_read {
+            on_read(bytes.len() as u64);
+        }
+    }
+}
+
+type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
+
+/// Polls the call that is pending on the connection. If none is pending, starts one with `call` first.
+fn poll_pending<T, F>(
+    pending: &mut Pending<T>,
+    connection: &quinn::Connection,
+    call: impl FnOnce(quinn::Connection) -> F,
+    context: &mut Context<'_>,
+) -> Poll<Result<T, ConnectionError>>
+where
+    F: Future<Output = Result<T, ConnectionError>> + Send + 'static,
+{
+    let future = pending.get_or_insert_with(|| Box::pin(call(connection.clone())));
+    let result = ready!(future.as_mut().poll(context));
+    *pending = None;
+    Poll::Ready(result)
+}
+
+type Bidirectional = (quinn::SendStream, quinn::RecvStream);
+
+/// The outcome of a client's early data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// The handshake is not complete.
+    Pending,
+    /// The server accepted the early data, or there was none.
+    Taken,
+    /// The server rejected the early data.
+    Rejected,
+}
+
+/// The pending calls for new streams of a connection. Clones start without pending calls.
+#[derive(Default)]
+struct Calls {
+    accepting_bi: Pending<Bidirectional>,
+    accepting_uni: Pending<quinn::RecvStream>,
+    opening_bi: Pending<Bidirectional>,
+    opening_uni: Pending<quinn::SendStream>,
+}
+
+impl Clone for Calls {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// A QUIC connection that implements h3's traits.
+#[derive(Clone)]
+pub struct Quic {
+    connection: quinn::Connection,
+    table: StreamTable,
+    early: watch::Receiver<Early>,
+    /// True if h3 may close the connection (see [`Quic::new`]).
+    closes: bool,
+    calls: Calls,
+}
+
+impl Quic {
+    /// Creates a connection whose request streams are counted in `table`.
+    ///
+    /// If the server rejects early data, a new value of this type replaces this one on the same connection.
+    /// So a value created while `early` is [`Early::Pending`] never closes the connection. It accepts streams
+    /// of the server only after early data was accepted, because the connection ends if a control stream is
+    /// dropped (RFC 9114 section 6.2.1).
+    pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
+        let closes = *early.borrow() != Early::Pending;
+        Self { connection, table, early, closes, calls: Calls::default() }
+    }
+
+    /// Creates a connection without pending early data: a server's, or a client's after the handshake.
+    pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
+        Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
+    }
+}
+
+/// Waits until the server has accepted early data, if there is any. Never returns if the server rejects it.
+async fn early_data_taken(mut early: watch::Receiver<Early>) {
+    if early.wait_for(|early| *early == Early::Taken).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+impl<B: Buf> quic::Connection<B> for Quic {
+    type RecvStream = RecvStream;
+    type OpenStreams = Self;
+
+    fn poll_accept_recv(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+        let early = self.early.clone();
+        let call = |connection: quinn::Connection| async move {
+            early_data_taken(early).await;
+            connection.accept_uni().await
+        };
+        let stream = ready!(poll_pending(&mut self.calls.accepting_uni, &self.connection, call, context))
+            .map_err(lost)?;
+        Poll::Ready(Ok(RecvStream { stream, table: None }))
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
+        let early = self.early.clone();
+        let call = |connection: quinn::Connection| async move {
+            early_data_taken(early).await;
+            connection.accept_bi().await
+        };
+        let streams = ready!(poll_pending(&mut self.calls.accepting_bi, &self.connection, call, context))
+            .map_err(lost)?;
+        Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
+    }
+
+    fn opener(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Quic {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+        let call = |connection: quinn::Connection| async move { connection.open_bi().await };
+        let streams = ready!(poll_pending(&mut self.calls.opening_bi, &self.connection, call, context))
+            .map_err(stream_lost)?;
+        Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
+    }
+
+    fn poll_open_send(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+        let call = |connection: quinn::Connection| async move { connection.open_uni().await };
+        let stream = ready!(poll_pending(&mut self.calls.opening_uni, &self.connection, call, context))
+            .map_err(stream_lost)?;
+        // Send h3's control streams before all requests.
+        let _ = stream.set_priority(1);
+        Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        if self.closes {
+            self.connection.close(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX), reason);
+        }
+    }
+}
+
+/// The sending side of a QUIC stream. It implements h3's traits.
+pub struct SendStream<B: Buf> {
+    stream: quinn::SendStream,
+    writing: Option<WriteBuf<B>>,
+    /// Stores the priority and traffic of a request's stream; `None` for other streams, which have neither.
+    table: Option<StreamTable>,
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let Some(data) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        let id = u64::from(VarInt::from(self.stream.id()));
+        if let Some(priority) = self.table.as_ref().and_then(|table| table.priority(id)) {
+            let _ = self.stream.set_priority(priority);
+        }
+        while data.has_remaining() {
+            let written = Pin::new(&mut self.stream).poll_write(context, data.chunk());
+            let written = ready!(written).map_err(write_failed)?;
+            if let Some(table) = &self.table {
+                table.wrote(id, &data.chunk()[..written]);
+            }
+            data.advance(written);
+        }
+        self.writing = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        Poll::Ready(self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
+    }
+
+    fn reset(&mut self, code: u64) {
+        let _ = self.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+    }
+
+    fn send_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+/// The receiving side of a QUIC stream. It implements h3's traits.
+pub struct RecvStream {
+    stream: quinn::RecvStream,
+    /// Counts the bytes of a request's stream; `None` for other streams, whose bytes are not counted.
+    table: Option<StreamTable>,
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let chunk = {
+            // quinn keeps the waker when the future is dropped.
+            let reading = pin!(self.stream.read_chunk(READ_BYTES, true));
+            ready!(reading.poll(context)).map_err(read_failed)?
+        };
+        let bytes = chunk.map(|chunk| chunk.bytes);
+        if let (Some(table), Some(bytes)) = (&self.table, &bytes) {
+            table.read(u64::from(VarInt::from(self.stream.id())), bytes);
+        }
+        Poll::Ready(Ok(bytes))
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        let _ = self.stream.stop(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+    }
+
+    fn recv_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+/// The bidirectional stream of a request.
+pub struct BidiStream<B: Buf> {
+    send: SendStream<B>,
+    receive: RecvStream,
+}
+
+impl<B: Buf> BidiStream<B> {
+    fn new((send, receive): Bidirectional, table: &StreamTable) -> Self {
+        Self {
+            send: SendStream { stream: send, writing: None, table: Some(table.clone()) },
+            receive: RecvStream { stream: receive, table: Some(table.clone()) },
+        }
+    }
+}
+
+impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
+    type SendStream = SendStream<B>;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (SendStream<B>, RecvStream) {
+        (self.send, self.receive)
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_ready(context)
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.send.send_data(data)
+    }
+
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_finish(context)
+    }
+
+    fn reset(&mut self, code: u64) {
+        self.send.reset(code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.send.send_id()
+    }
+}
+
+impl<B: Buf> quic::RecvStream for BidiStream<B> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.receive.poll_data(context)
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        self.receive.stop_sending(code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.receive.recv_id()
+    }
+}
+
+fn stream_id(id: quinn::StreamId) -> StreamId {
+    StreamId::try_from(u64::from(VarInt::from(id))).expect("both count streams as RFC 9000 does")
+}
+
+fn lost(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into() }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+fn stream_lost(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: lost(error) }
+}
+
+fn read_failed(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        ReadError::ConnectionLost(error) => stream_lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+fn write_failed(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        WriteError::ConnectionLost(error) => stream_lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
