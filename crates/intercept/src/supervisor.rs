@@ -156,8 +156,7 @@ impl Supervisor {
     /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
     /// open TCP socket, or the call is no longer suspended. Counts Multipath TCP sockets in `not_helped`.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
-        let (task, fetched) = self.fetch(call)?;
-        let descriptor = match fetched {
+        let (task, descriptor) = match self.fetch(call) {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
@@ -171,18 +170,18 @@ impl Supervisor {
     }
 
     /// Returns a handle to the thread of a suspended system call, and a duplicate of the call's descriptor.
-    fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
+    fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, OwnedFd)> {
         // Reuse the last call's handle, because one thread often makes many calls in a row.
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
-            let fetched = task.fetch(call.descriptor());
-            if !matches!(&fetched, Err(error) if error.raw_os_error() == Some(libc::ESRCH)) {
-                return Ok((task, fetched));
+            match task.fetch(call.descriptor()) {
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                fetched => return Ok((task, fetched?)),
             }
         }
         let task = Rc::new(Task::open(call.thread)?);
         self.last_task = Some(task.clone());
-        let fetched = task.fetch(call.descriptor());
-        Ok((task, fetched))
+        let descriptor = task.fetch(call.descriptor())?;
+        Ok((task, descriptor))
     }
 
     /// Enables Fast Open on the socket of a call that connects, and registers the connection. Does nothing if
