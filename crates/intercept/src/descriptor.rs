@@ -1,4 +1,4 @@
-//! Operates on sockets of other processes, and converts addresses from and to the format of system calls.
+//! Binds sockets of other processes, and converts addresses from and to the format of system calls.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,22 +6,6 @@ use std::os::fd::AsFd;
 use std::{ptr, slice};
 
 use socket2::{SockAddr, SockRef};
-
-/// Makes the kernel send a SYN that waits for the first write, with the cookie and without data.
-pub(crate) fn begin_handshake(socket: impl AsFd) {
-    // The call returns EINPROGRESS.
-    let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-}
-
-pub(crate) fn has_peer(socket: impl AsFd) -> bool {
-    SockRef::from(&socket).peer_addr().is_ok()
-}
-
-/// Returns `None` if the socket is not bound to IPv4 or IPv6.
-pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
-    let name = SockRef::from(&socket).local_addr().ok()?;
-    name.as_socket().filter(|address| address.port() != 0)
-}
 
 /// Binds a socket before it connects to `peer`. Without a `port`, the kernel chooses one.
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {

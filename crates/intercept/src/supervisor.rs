@@ -13,6 +13,7 @@ use fastopen_netns::socket::{cookie, is_mptcp, is_tcp, namespace_cookie};
 use fastopen_netns::tcp::{self, SYN_SENT, TcpInfo};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
+use socket2::SockRef;
 
 use crate::descriptor;
 use crate::listener::{Call, Listener};
@@ -228,7 +229,8 @@ impl Supervisor {
                 observer.next_port = observer.next_port.and_then(|port| port.checked_add(1));
             }
         }
-        descriptor::local(socket)
+        let name = SockRef::from(socket).local_addr().ok()?;
+        name.as_socket().filter(|address| address.port() != 0)
     }
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
@@ -248,9 +250,6 @@ impl Supervisor {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
         let Some(peer) = connection.and_then(|connection| connection.peer) else { return Ok(false) };
-        if descriptor::has_peer(&socket) {
-            return Ok(false);
-        }
         let info = tcp::info(&socket)?;
         let connect_succeeded = info.state == SYN_SENT && (info.segments_out == 0 || info.bytes_sent > 0);
         if !connect_succeeded {
@@ -283,7 +282,8 @@ impl Supervisor {
         }
         let mut info = tcp::info(&socket)?;
         if info.state == SYN_SENT && info.segments_out == 0 {
-            descriptor::begin_handshake(&socket);
+            // Make the kernel send the SYN, with the cookie and without data. The call returns EINPROGRESS.
+            let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
             self.traffic.begun_without_data += 1;
             info = tcp::info(&socket)?;
         }
