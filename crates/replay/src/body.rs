@@ -91,27 +91,23 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes of the body, at most `most`. Returns no bytes if none are left.
+    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns no bytes if none are
+    /// left.
     fn take(&mut self, most: usize) -> Bytes {
-        while let Some(piece) = self.pieces.pop_front() {
-            let (chunk, rest) = match piece {
-                Piece::Bytes(mut bytes) => {
-                    let chunk = bytes.split_to(most.min(bytes.len()));
-                    (chunk, (!bytes.is_empty()).then_some(Piece::Bytes(bytes)))
-                }
+        while let Some(piece) = self.pieces.front_mut() {
+            let chunk = match piece {
+                Piece::Bytes(bytes) => bytes.split_to(most.min(bytes.len())),
                 Piece::Filler(bytes) => {
-                    let chunk = FILLER.len().min(most).min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                    let rest = bytes - chunk as u64;
-                    (Bytes::from_static(&FILLER[..chunk]), (rest > 0).then_some(Piece::Filler(rest)))
+                    let chunk = FILLER.len().min(most).min(usize::try_from(*bytes).unwrap_or(usize::MAX));
+                    *bytes -= chunk as u64;
+                    Bytes::from_static(&FILLER[..chunk])
                 }
             };
-            if let Some(rest) = rest {
-                self.pieces.push_front(rest);
-            }
             if !chunk.is_empty() {
                 self.left -= chunk.len() as u64;
                 return chunk;
             }
+            self.pieces.pop_front();
         }
         Bytes::new()
     }
