@@ -129,7 +129,7 @@ impl QuicClient {
     /// # Errors
     /// Returns an error if the visit fails.
     pub async fn visit(&self, host: &str, address: SocketAddr, tickets: usize) -> io::Result<()> {
-        let mut received = self.ticket_store.received();
+        let mut received = self.ticket_store.received.subscribe();
         let (had_tickets, had_tokens) = *received.borrow_and_update();
         let table = Arc::default();
         let connected = self.connect(host, address, None, &table, |_| {}).await?;

@@ -20,7 +20,7 @@ pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
     tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
     /// Numbers of session tickets and of address tokens received.
-    received: watch::Sender<(usize, usize)>,
+    pub(super) received: watch::Sender<(usize, usize)>,
 }
 
 impl TicketStore {
@@ -31,10 +31,6 @@ impl TicketStore {
             tokens: Mutex::default(),
             received: watch::Sender::default(),
         })
-    }
-
-    pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
-        self.received.subscribe()
     }
 }
 

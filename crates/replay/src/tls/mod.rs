@@ -12,10 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::Resumption;
-use rustls::compress::{
-    BROTLI_COMPRESSOR, BROTLI_DECOMPRESSOR, CertCompressor, CertDecompressor, ZLIB_COMPRESSOR,
-    ZLIB_DECOMPRESSOR,
-};
+use rustls::compress::{BROTLI_COMPRESSOR, BROTLI_DECOMPRESSOR, ZLIB_COMPRESSOR, ZLIB_DECOMPRESSOR};
 use rustls::crypto::ring::kx_group::SECP256R1;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::NoServerSessionStorage;
@@ -195,24 +192,6 @@ pub enum CertificateCompression {
     Zlib,
 }
 
-impl CertificateCompression {
-    fn compressors(self) -> Vec<&'static dyn CertCompressor> {
-        match self {
-            Self::None => vec![],
-            Self::Brotli => vec![BROTLI_COMPRESSOR],
-            Self::Zlib => vec![ZLIB_COMPRESSOR],
-        }
-    }
-
-    fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
-        match self {
-            Self::None => vec![],
-            Self::Brotli => vec![BROTLI_DECOMPRESSOR],
-            Self::Zlib => vec![ZLIB_DECOMPRESSOR],
-        }
-    }
-}
-
 /// Encrypted `ClientHello` (RFC 9849).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -249,7 +228,11 @@ pub fn server(
         0 => Arc::new(NoServerSessionStorage {}),
         _ => sessions,
     };
-    config.cert_compressors = settings.certificate_compression.compressors();
+    config.cert_compressors = match settings.certificate_compression {
+        CertificateCompression::None => vec![],
+        CertificateCompression::Brotli => vec![BROTLI_COMPRESSOR],
+        CertificateCompression::Zlib => vec![ZLIB_COMPRESSOR],
+    };
     config.max_early_data_size = MAX_EARLY_DATA;
     config.send_half_rtt_data = true;
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -292,7 +275,11 @@ pub fn client(
         Ech::Grease => config.with_ech(ech::grease())?,
     };
     let mut config = config.with_webpki_verifier(authority.verifier(provider)?).with_no_client_auth();
-    config.cert_decompressors = settings.certificate_compression.decompressors();
+    config.cert_decompressors = match settings.certificate_compression {
+        CertificateCompression::None => vec![],
+        CertificateCompression::Brotli => vec![BROTLI_DECOMPRESSOR],
+        CertificateCompression::Zlib => vec![ZLIB_DECOMPRESSOR],
+    };
     config.resumption = match settings.tickets {
         0 => Resumption::disabled(),
         _ => Resumption::in_memory_sessions(hosts.saturating_mul(TICKETS_KEPT)),
