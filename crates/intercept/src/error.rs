@@ -47,13 +47,6 @@ impl Error {
     pub(crate) fn kernel<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
         move |error| fastopen_netns::Error::other(operation, error.into()).into()
     }
-
-    pub(crate) fn spawn(command: String, error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Self::NoSuchCommand(command),
-            _ => Self::Spawn(command, error),
-        }
-    }
 }
 
 /// Returns the reason and a remedy, which may be empty.

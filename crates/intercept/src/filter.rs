@@ -59,7 +59,10 @@ pub(crate) fn spawn(
         let listener = install().map_err(Error::Seccomp)?;
         let times = report_exec(&mut command).map_err(Error::kernel("making a pipe"))?;
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NoSuchCommand(name),
+            _ => Error::Spawn(name, error),
+        })?;
         let mut executed_ns = [0; 8];
         File::from(times).read_exact(&mut executed_ns).map_err(Error::kernel("reading the time of exec"))?;
         Ok((listener, child, u64::from_ne_bytes(executed_ns)))
