@@ -99,17 +99,13 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
-/// Polls the call that is pending on the connection. If none is pending, starts one with `call` first.
-fn poll_pending<T, F>(
+/// Polls the pending call. If none is pending, starts `call` first.
+fn poll_pending<T>(
     pending: &mut Pending<T>,
-    connection: &quinn::Connection,
-    call: impl FnOnce(quinn::Connection) -> F,
+    call: impl Future<Output = Result<T, ConnectionError>> + Send + 'static,
     context: &mut Context<'_>,
-) -> Poll<Result<T, ConnectionError>>
-where
-    F: Future<Output = Result<T, ConnectionError>> + Send + 'static,
-{
-    let future = pending.get_or_insert_with(|| Box::pin(call(connection.clone())));
+) -> Poll<Result<T, ConnectionError>> {
+    let future = pending.get_or_insert_with(|| Box::pin(call));
     let result = ready!(future.as_mut().poll(context));
     *pending = None;
     Poll::Ready(result)
@@ -187,13 +183,12 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        let early = self.early.clone();
-        let call = |connection: quinn::Connection| async move {
+        let (connection, early) = (self.connection.clone(), self.early.clone());
+        let call = async move {
             early_data_taken(early).await;
             connection.accept_uni().await
         };
-        let stream = ready!(poll_pending(&mut self.calls.accepting_uni, &self.connection, call, context))
-            .map_err(lost)?;
+        let stream = ready!(poll_pending(&mut self.calls.accepting_uni, call, context)).map_err(lost)?;
         Poll::Ready(Ok(RecvStream { stream, table: None }))
     }
 
@@ -201,13 +196,12 @@ impl<B: Buf> quic::Connection<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
-        let early = self.early.clone();
-        let call = |connection: quinn::Connection| async move {
+        let (connection, early) = (self.connection.clone(), self.early.clone());
+        let call = async move {
             early_data_taken(early).await;
             connection.accept_bi().await
         };
-        let streams = ready!(poll_pending(&mut self.calls.accepting_bi, &self.connection, call, context))
-            .map_err(lost)?;
+        let streams = ready!(poll_pending(&mut self.calls.accepting_bi, call, context)).map_err(lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
 
@@ -224,9 +218,9 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
-        let call = |connection: quinn::Connection| async move { connection.open_bi().await };
-        let streams = ready!(poll_pending(&mut self.calls.opening_bi, &self.connection, call, context))
-            .map_err(stream_lost)?;
+        let connection = self.connection.clone();
+        let call = async move { connection.open_bi().await };
+        let streams = ready!(poll_pending(&mut self.calls.opening_bi, call, context)).map_err(stream_lost)?;
         Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
 
@@ -234,9 +228,9 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
-        let call = |connection: quinn::Connection| async move { connection.open_uni().await };
-        let stream = ready!(poll_pending(&mut self.calls.opening_uni, &self.connection, call, context))
-            .map_err(stream_lost)?;
+        let connection = self.connection.clone();
+        let call = async move { connection.open_uni().await };
+        let stream = ready!(poll_pending(&mut self.calls.opening_uni, call, context)).map_err(stream_lost)?;
         // Send h3's control streams before all requests.
         let _ = stream.set_priority(1);
         Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
