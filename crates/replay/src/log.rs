@@ -103,14 +103,10 @@ pub struct OriginLog(WatchCell<Entries>);
 #[derive(Default)]
 struct Entries {
     accepted: Vec<AcceptedConnection>,
-    requests: Vec<Entry>,
+    /// Each request, and a function that returns the part of the response that has been written.
+    requests: Vec<(Arrived, Box<dyn Fn() -> Written + Send>)>,
     queries: Vec<Query>,
     number: u64,
-}
-
-struct Entry {
-    request: Arrived,
-    written: Box<dyn Fn() -> Written + Send>,
 }
 
 impl OriginLog {
@@ -156,8 +152,7 @@ impl OriginLog {
 
     /// Logs a request. `written` returns the part of the response that has been written so far.
     pub fn arrived(&self, request: Arrived, written: impl Fn() -> Written + Send + 'static) {
-        let written = Box::new(written);
-        self.0.with(|log| log.requests.push(Entry { request, written }));
+        self.0.with(|log| log.requests.push((request, Box::new(written))));
     }
 
     /// Returns the connections since the log was cleared, in the order in which they were accepted.
@@ -167,8 +162,11 @@ impl OriginLog {
 
     /// Returns the requests since the log was cleared, in the order in which they were logged.
     pub fn requests(&self) -> Vec<ServedRequest> {
-        let served =
-            |entry: &Entry| ServedRequest { request: entry.request.clone(), written: (entry.written)() };
-        self.0.with(|log| log.requests.iter().map(served).collect())
+        self.0.with(|log| {
+            let requests = log.requests.iter();
+            requests
+                .map(|(request, written)| ServedRequest { request: request.clone(), written: written() })
+                .collect()
+        })
     }
 }

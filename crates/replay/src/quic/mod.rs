@@ -66,13 +66,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns QUIC's initial window: as many bytes as TCP's initial window carries, at 1448 a segment.
-    pub fn initial_window_bytes(self) -> u64 {
-        u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES
-    }
-
     fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {
-        let window = self.initial_window_bytes();
+        let window = u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES;
         match self.congestion_control {
             CongestionControl::Cubic => {
                 let mut cubic = CubicConfig::default();

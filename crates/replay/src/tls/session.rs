@@ -79,20 +79,18 @@ impl StoresServerSessions for Sessions {
 
 /// A client's clock for the age of its tickets: the system's, plus the times passed to [`Self::advance`].
 #[derive(Debug, Default)]
-pub struct Clock {
-    ahead_s: AtomicU64,
-}
+pub struct Clock(AtomicU64);
 
 impl Clock {
     /// Sets the clock ahead by the whole seconds of `by`. Repeated calls add up.
     pub fn advance(&self, by: Duration) {
-        self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
+        self.0.fetch_add(by.as_secs(), Ordering::Relaxed);
     }
 }
 
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {
-        let s = UnixTime::now().as_secs() + self.ahead_s.load(Ordering::Relaxed);
+        let s = UnixTime::now().as_secs() + self.0.load(Ordering::Relaxed);
         Some(UnixTime::since_unix_epoch(Duration::from_secs(s)))
     }
 }
