@@ -29,13 +29,6 @@ struct Candidate {
     own: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) resource: usize,
-    /// True if the request has exactly the method, port and query of the resource, not of an alternative.
-    pub(super) exact: bool,
-}
-
 /// The similarity of a resource to a request, as in Web Page Replay and Mahimahi. Earlier fields count more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
@@ -75,8 +68,9 @@ impl Index {
     }
 
     /// Returns the resource that [`RESOURCE_HEADER`] names, or the one with the most similar URL, if any. If
-    /// several are equally similar, returns each of them once, and from then on the last.
-    pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
+    /// several are equally similar, returns each of them once, and from then on the last. Also returns true if
+    /// the request has exactly the method, port and query of the resource, not of an alternative.
+    pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
         let recorded = |method: &Method| {
@@ -103,7 +97,7 @@ impl Index {
             self.found[chosen.1.resource].fetch_add(1, Ordering::Relaxed);
             Some(chosen)
         })?;
-        Some(Found { resource: chosen.resource, exact: nearness.exact && nearness.own })
+        Some((chosen.resource, nearness.exact && nearness.own))
     }
 }
 
@@ -184,8 +178,7 @@ mod tests {
 
     fn found(index: &Index, port: u16, method: Method, target: &str) -> Option<(usize, bool)> {
         let request = Request::builder().method(method).uri(target).body(()).expect("a request");
-        let found = index.find(SocketAddr::new(HOST, port), &request.into_parts().0)?;
-        Some((found.resource, found.exact))
+        index.find(SocketAddr::new(HOST, port), &request.into_parts().0)
     }
 
     fn index(nearest: bool) -> Index {
@@ -223,8 +216,7 @@ mod tests {
         let beacon = |index: &Index, method, target, mode| {
             let request = Request::builder().method(method).uri(target);
             let request = request.header("sec-fetch-mode", mode).header("sec-fetch-dest", "empty").body(());
-            let found = index.find(SocketAddr::new(HOST, 80), &request.expect("a request").into_parts().0)?;
-            Some((found.resource, found.exact))
+            index.find(SocketAddr::new(HOST, 80), &request.expect("a request").into_parts().0)
         };
         let index = index(true);
         assert_eq!(beacon(&index, Method::POST, "/p;r=1;s=2", "no-cors"), Some((5, false)));

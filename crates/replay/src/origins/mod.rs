@@ -347,8 +347,8 @@ impl Shared {
             let method = if found.is_none() { format!("{} ", request.method) } else { String::new() };
             format!("{method}{scheme}://{host}{target}").into()
         };
-        let exact = found.is_some_and(|found| found.exact);
-        (found.map(|found| found.resource), (!exact).then(url))
+        let exact = found.is_some_and(|(_, exact)| exact);
+        (found.map(|(resource, _)| resource), (!exact).then(url))
     }
 
     /// Waits until a request may be processed. Returns the response and the log entry of the request, whose
