@@ -1,6 +1,7 @@
 //! Serves HTTP/3: h3 handles concurrent requests of a connection, and quinn sends urgent responses first.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +22,7 @@ use crate::lock;
 use crate::log::{TlsHandshake, Written};
 use crate::priority::Priority;
 use crate::quic::QuicOrigin;
+use crate::sockets::FourTuple;
 use crate::tls::Secured;
 
 pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
@@ -35,7 +37,8 @@ pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
 
 async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> io::Result<()> {
     let unknown = || io::Error::other("a connection to no host of the page");
-    let four_tuple = origin.four_tuple(&incoming).ok_or_else(unknown)?;
+    let (own, port) = (incoming.local_ip().ok_or_else(unknown)?, origin.endpoint.local_addr()?.port());
+    let four_tuple = FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, port) };
     let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(&four_tuple.origin.ip()).cloned());
     let tls = tls.filter(|_| shared.encrypted.load(Ordering::Relaxed)).ok_or_else(unknown)?;
     if origin.settings.retry && !incoming.remote_address_validated() {

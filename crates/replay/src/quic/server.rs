@@ -19,12 +19,10 @@ use super::socket::CountedSocket;
 use super::table::QuicTable;
 use super::tickets::UsedTokens;
 use super::{Settings, endpoint_config, handshake, transport};
-use crate::sockets::FourTuple;
 use crate::tls::{Handshake, SessionStart, with_session_limit};
 
 pub(crate) struct QuicOrigin {
     pub(crate) endpoint: Endpoint,
-    port: u16,
     config: ServerConfig,
     pub(crate) settings: Settings,
 }
@@ -48,13 +46,7 @@ impl QuicOrigin {
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
-        Ok(Self { endpoint, port: local.port(), config, settings })
-    }
-
-    /// Returns `None` if the origin's address is unknown.
-    pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
-        let own = incoming.local_ip()?;
-        Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
+        Ok(Self { endpoint, config, settings })
     }
 
     /// Accepts a connection to the host with the configuration `tls`, with the use of its session tickets
