@@ -121,7 +121,9 @@ impl Site {
             Some(policy) if policy.validates(&request.method, &request.headers) => StatusCode::NOT_MODIFIED,
             _ => StatusCode::from_u16(served.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         };
-        let mut response = Response::new(SizedBody::default());
+        let has_body = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+            && request.method != Method::HEAD;
+        let mut response = Response::new(if has_body { served.body.clone() } else { SizedBody::default() });
         *response.status_mut() = status;
         *response.version_mut() = request.version;
         let headers = response.headers_mut();
@@ -147,8 +149,6 @@ impl Site {
                 set(LOCATION, location);
             }
         }
-        let has_body = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-            && request.method != Method::HEAD;
         if has_body {
             set(CONTENT_LENGTH, &served.body.len().to_string());
         }
@@ -169,9 +169,6 @@ impl Site {
             set(SERVER, "fastopen");
             let lengthen = if multiplexed { fill } else { pad };
             lengthen(headers, "server", status_line_bytes(status), served.header_bytes as usize);
-        }
-        if has_body {
-            *response.body_mut() = served.body.clone();
         }
         response
     }
