@@ -10,11 +10,11 @@ use std::thread;
 
 use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::process::pipe;
 use libc::{
     BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JSET, MSG_FASTOPEN, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
-use nix::fcntl::OFlag;
-use nix::unistd::{pipe2, write};
+use nix::unistd::write;
 
 use crate::Error;
 
@@ -72,8 +72,8 @@ pub(crate) fn spawn(
 }
 
 /// Makes `command` write the time of exec to a pipe, after all `pre_exec` closures. Returns the read end.
-fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
-    let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+fn report_exec(command: &mut Command) -> io::Result<OwnedFd> {
+    let (reader, writer) = pipe()?;
     let report = move || {
         write(&writer, &monotonic_ns().to_ne_bytes())?;
         Ok(())
