@@ -51,13 +51,8 @@ fn capacity(
     context: &mut Context<'_>,
 ) -> Poll<Result<usize, h2::Error>> {
     ready!(pending.poll_first(context));
-    loop {
-        match stream.capacity() {
-            0 => match ready!(stream.poll_capacity(context)) {
-                Some(capacity) => drop(capacity?),
-                None => return Poll::Ready(Err(Reason::CANCEL.into())),
-            },
-            capacity => return Poll::Ready(Ok(capacity)),
-        }
+    while stream.capacity() == 0 {
+        ready!(stream.poll_capacity(context)).unwrap_or_else(|| Err(Reason::CANCEL.into()))?;
     }
+    Poll::Ready(Ok(stream.capacity()))
 }
