@@ -4,7 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -12,15 +12,7 @@ use fastopen_netns::clock::monotonic_ns;
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 
 use super::reactor::Timer;
-
-tokio::task_local! {
-    /// True once the server has sent a certificate on a client's connection. The connection's tasks share it.
-    static CERTIFIED: Arc<AtomicBool>;
-}
-
-pub(super) fn note_certificate() {
-    let _ = CERTIFIED.try_with(|certified| certified.store(true, Ordering::Relaxed));
-}
+use super::verifier::CERTIFIED;
 
 /// The runtime of one QUIC endpoint, with exact timers.
 #[derive(Debug, Default)]
