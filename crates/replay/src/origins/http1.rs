@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 
 use super::{Connection, Shared, site};
 use crate::body::SizedBody;
-use crate::counters::{CountersHandle, Duplex, SerialTraffic, Traffic, counted};
+use crate::counters::{CountersHandle, Duplex, SerialTraffic, counted};
 use crate::log::Written;
 
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
@@ -43,19 +43,16 @@ async fn respond(
     let number = counters.with(SerialTraffic::start_request);
     let due_ns = arrived.due_ns;
     shared.log.arrived(arrived, move || {
-        written(&counters.with(|traffic| traffic.of_request(number)), header_bytes, body_bytes)
+        // The bytes written since the request are the header of its response, then the body.
+        let traffic = counters.with(|traffic| traffic.of_request(number));
+        let is_complete = traffic.bytes_written >= header_bytes + body_bytes;
+        Written {
+            first_byte_ns: traffic.first_write_ns,
+            last_byte_ns: traffic.last_write_ns.filter(|_| is_complete),
+            header_bytes: traffic.bytes_written.min(header_bytes),
+            body_bytes: traffic.bytes_written.saturating_sub(header_bytes).min(body_bytes),
+        }
     });
     let _ = sleep_until(due_ns).await;
     response
-}
-
-/// Splits the bytes written since a request into the header and the body of the response to it.
-fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
-    let complete = traffic.bytes_written >= header_bytes + body_bytes;
-    Written {
-        first_byte_ns: traffic.first_write_ns,
-        last_byte_ns: traffic.last_write_ns.filter(|_| complete),
-        header_bytes: traffic.bytes_written.min(header_bytes),
-        body_bytes: traffic.bytes_written.saturating_sub(header_bytes).min(body_bytes),
-    }
 }
