@@ -61,9 +61,8 @@ impl StreamTable {
     /// Returns the number of bytes written to all request streams, without the headers of DATA frames.
     pub fn bytes_written(&self) -> u64 {
         let streams = lock(&self.0);
-        let of =
-            |stream: &StreamState| stream.written.traffic.header_bytes + stream.written.traffic.body_bytes;
-        streams.by_id.values().map(of).sum()
+        let written = streams.by_id.values().map(|stream| stream.written.traffic);
+        written.map(|traffic| traffic.header_bytes + traffic.body_bytes).sum()
     }
 
     /// Sets the priority of a stream (RFC 9218 section 10). The most urgent stream sends first. Among streams
