@@ -187,8 +187,8 @@ impl<B: Buf> quic::Connection<B> for Quic {
             early_data_taken(early).await;
             connection.accept_uni().await
         };
-        let stream = ready!(poll_pending(&mut self.calls.accepting_uni, call, context)).map_err(lost)?;
-        Poll::Ready(Ok(RecvStream { stream, table: None }))
+        let receive = ready!(poll_pending(&mut self.calls.accepting_uni, call, context)).map_err(lost)?;
+        Poll::Ready(Ok(Stream { send: (), receive, table: None }))
     }
 
     fn poll_accept_bidi(
@@ -232,7 +232,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
         let stream = ready!(poll_pending(&mut self.calls.opening_uni, call, context)).map_err(stream_lost)?;
         // Send h3's control streams before all requests.
         let _ = stream.set_priority(1);
-        Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
+        Poll::Ready(Ok(Stream { send: Sending { stream, writing: None }, receive: (), table: None }))
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
@@ -242,95 +242,92 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
     }
 }
 
-/// The sending side of a QUIC stream. It implements h3's traits.
-pub struct SendStream<B: Buf> {
-    stream: quinn::SendStream,
-    writing: Option<WriteBuf<B>>,
+/// A QUIC stream that implements h3's traits: in both directions, or in one, with `()` for the other.
+pub struct Stream<S, R> {
+    send: S,
+    receive: R,
     /// Stores the priority and traffic of a request's stream; `None` for other streams, which have neither.
     table: Option<StreamTable>,
 }
 
-impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+/// The sending side of a stream, and the data that it is writing.
+pub struct Sending<B: Buf> {
+    stream: quinn::SendStream,
+    writing: Option<WriteBuf<B>>,
+}
+
+/// A stream on which this end only sends, or the sending side of a request's stream.
+pub type SendStream<B> = Stream<Sending<B>, ()>;
+/// A stream on which this end only receives, or the receiving side of a request's stream.
+pub type RecvStream = Stream<(), quinn::RecvStream>;
+/// The bidirectional stream of a request.
+pub type BidiStream<B> = Stream<Sending<B>, quinn::RecvStream>;
+
+impl<B: Buf, R> quic::SendStream<B> for Stream<Sending<B>, R> {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        let Some(data) = &mut self.writing else { return Poll::Ready(Ok(())) };
-        let id = u64::from(VarInt::from(self.stream.id()));
+        let Some(data) = &mut self.send.writing else { return Poll::Ready(Ok(())) };
+        let id = u64::from(VarInt::from(self.send.stream.id()));
         if let Some(priority) = self.table.as_ref().and_then(|table| table.priority(id)) {
-            let _ = self.stream.set_priority(priority);
+            let _ = self.send.stream.set_priority(priority);
         }
         while data.has_remaining() {
-            let written = Pin::new(&mut self.stream).poll_write(context, data.chunk());
+            let written = Pin::new(&mut self.send.stream).poll_write(context, data.chunk());
             let written = ready!(written).map_err(write_failed)?;
             if let Some(table) = &self.table {
                 table.wrote(id, &data.chunk()[..written]);
             }
             data.advance(written);
         }
-        self.writing = None;
+        self.send.writing = None;
         Poll::Ready(Ok(()))
     }
 
     fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
-        self.writing = Some(data.into());
+        self.send.writing = Some(data.into());
         Ok(())
     }
 
     fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        Poll::Ready(self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
+        Poll::Ready(self.send.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
     }
 
     fn reset(&mut self, code: u64) {
-        let _ = self.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+        let _ = self.send.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
     }
 
     fn send_id(&self) -> StreamId {
-        stream_id(self.stream.id())
+        stream_id(self.send.stream.id())
     }
 }
 
-/// The receiving side of a QUIC stream. It implements h3's traits.
-pub struct RecvStream {
-    stream: quinn::RecvStream,
-    /// Counts the bytes of a request's stream; `None` for other streams, whose bytes are not counted.
-    table: Option<StreamTable>,
-}
-
-impl quic::RecvStream for RecvStream {
+impl<S> quic::RecvStream for Stream<S, quinn::RecvStream> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let chunk = {
             // quinn keeps the waker when the future is dropped.
-            let reading = pin!(self.stream.read_chunk(READ_BYTES, true));
+            let reading = pin!(self.receive.read_chunk(READ_BYTES, true));
             ready!(reading.poll(context)).map_err(read_failed)?
         };
         let bytes = chunk.map(|chunk| chunk.bytes);
         if let (Some(table), Some(bytes)) = (&self.table, &bytes) {
-            table.read(u64::from(VarInt::from(self.stream.id())), bytes);
+            table.read(u64::from(VarInt::from(self.receive.id())), bytes);
         }
         Poll::Ready(Ok(bytes))
     }
 
     fn stop_sending(&mut self, code: u64) {
-        let _ = self.stream.stop(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+        let _ = self.receive.stop(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
     }
 
     fn recv_id(&self) -> StreamId {
-        stream_id(self.stream.id())
+        stream_id(self.receive.id())
     }
 }
 
-/// The bidirectional stream of a request.
-pub struct BidiStream<B: Buf> {
-    send: SendStream<B>,
-    receive: RecvStream,
-}
-
 impl<B: Buf> BidiStream<B> {
-    fn new((send, receive): Bidirectional, table: &StreamTable) -> Self {
-        Self {
-            send: SendStream { stream: send, writing: None, table: Some(table.clone()) },
-            receive: RecvStream { stream: receive, table: Some(table.clone()) },
-        }
+    fn new((stream, receive): Bidirectional, table: &StreamTable) -> Self {
+        Self { send: Sending { stream, writing: None }, receive, table: Some(table.clone()) }
     }
 }
 
@@ -339,45 +336,8 @@ impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
     type RecvStream = RecvStream;
 
     fn split(self) -> (SendStream<B>, RecvStream) {
-        (self.send, self.receive)
-    }
-}
-
-impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        self.send.poll_ready(context)
-    }
-
-    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
-        self.send.send_data(data)
-    }
-
-    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        self.send.poll_finish(context)
-    }
-
-    fn reset(&mut self, code: u64) {
-        self.send.reset(code);
-    }
-
-    fn send_id(&self) -> StreamId {
-        self.send.send_id()
-    }
-}
-
-impl<B: Buf> quic::RecvStream for BidiStream<B> {
-    type Buf = Bytes;
-
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.receive.poll_data(context)
-    }
-
-    fn stop_sending(&mut self, code: u64) {
-        self.receive.stop_sending(code);
-    }
-
-    fn recv_id(&self) -> StreamId {
-        self.receive.recv_id()
+        let Self { send, receive, table } = self;
+        (Stream { send, receive: (), table: table.clone() }, Stream { send: (), receive, table })
     }
 }
 
