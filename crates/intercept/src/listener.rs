@@ -76,7 +76,7 @@ impl Listener {
         }
     }
 
-    /// Lets the kernel execute a suspended system call if `resume` is true. Otherwise makes the call return 0.
+    /// Lets the kernel execute a suspended call if `resume` is true. Otherwise makes the call return 0.
     pub(crate) fn answer(&self, call: &Call, resume: bool) {
         let flags = if resume { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
         let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };

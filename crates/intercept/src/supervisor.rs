@@ -245,7 +245,7 @@ impl Supervisor {
     }
 
     /// Answers `getpeername` with the server's address while a Fast Open handshake is not complete, because
-    /// TLS libraries send cleartext after ENOTCONN. Returns false if the kernel should execute the call instead.
+    /// TLS libraries send cleartext after ENOTCONN. Returns false if the kernel should answer instead.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);

@@ -68,8 +68,8 @@ impl Index {
     }
 
     /// Returns the resource that [`RESOURCE_HEADER`] names, or the one with the most similar URL, if any. If
-    /// several are equally similar, returns each of them once, and from then on the last. Also returns true if
-    /// the request has exactly the method, port and query of the resource, not of an alternative.
+    /// several are equally similar, returns each of them once, and from then on the last. Also returns true
+    /// if the request has exactly the method, port and query of the resource, not of an alternative.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
