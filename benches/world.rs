@@ -254,12 +254,10 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
 fn plt(job: &Job, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u64 {
     let policy = Policy::browser();
     let loading = Loading {
-        first_port: None,
         resolver: None,
         recorded_date: None,
         schemes: Schemes::Http,
-        tls: None,
-        quic: None,
+        secure: None,
         tap: None,
         authority: None,
         job,

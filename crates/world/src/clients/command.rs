@@ -11,6 +11,7 @@ use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
+use crate::engine::first_port;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
@@ -44,7 +45,7 @@ fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
     let command = home.command(words).blame(Fault::Machine, "making a file for the client")?;
     let folder = home.folder.clone();
     let isolated = settings.isolate;
-    let started = Watch::start(command, loading.first_port, move || {
+    let started = Watch::start(command, first_port(loading.engine), move || {
         protect_files(&folder)?;
         // An isolated command may use UNIX sockets, because it sees none of the machine's.
         restrict_sockets(isolated)

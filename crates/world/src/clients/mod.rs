@@ -11,12 +11,12 @@ use fastopen_link::ip::Addresses;
 use fastopen_page::{PageUrl, Policy, Schemes, SyntheticPage};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
-use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::Authority;
 use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
+use crate::clients::tls::Secure;
 use crate::contract::{
     BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, RequestRecord, SeenAt,
 };
@@ -45,18 +45,14 @@ pub struct Loading<'a> {
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
     pub schemes: Schemes,
-    /// The loader's TLS configuration with its session tickets; None in cleartext.
-    pub tls: Option<Arc<ClientConfig>>,
-    /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
-    pub quic: Option<QuicClient>,
+    /// The loader's TLS and QUIC settings; None in cleartext.
+    pub secure: Option<Secure>,
     /// Captures and counts QUIC packets if the client is an external program and a host uses QUIC; else None.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
     /// The DNS resolver to query; None if clients know all addresses.
     pub resolver: Option<Resolver>,
-    /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
-    pub first_port: Option<u16>,
     pub log: &'a OriginLog,
     /// The page as it is served, if its response bodies are synthetic (generated).
     pub synthetic_page: Option<&'a SyntheticPage>,

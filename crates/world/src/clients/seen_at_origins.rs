@@ -147,7 +147,7 @@ impl ConnectionRecords {
         self.records.push(ConnectionRecord {
             id,
             multiplexed: host.is_some_and(|(name, _)| loading.job.origins.http_of(name).is_multiplexed())
-                && (encrypted || loading.tls.is_none()),
+                && (encrypted || loading.secure.is_none()),
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),
             client_port,

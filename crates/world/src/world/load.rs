@@ -21,6 +21,7 @@ use super::{Servers, World, fault_injection, resolver};
 use crate::capture::Packets;
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
+use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
@@ -159,7 +160,7 @@ impl<'a> World<'a> {
     }
 
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
-        let ClientTls { tls, quic, lookups } = secure;
+        let ClientTls { page: secure, lookups } = secure;
         let names = self.job.network.names;
         let resolver = resolver(self.job).map(|address| Resolver { address, names, tls: lookups });
         Loading {
@@ -171,11 +172,9 @@ impl<'a> World<'a> {
             fastopen: expected.fast_open.is_some(),
             recorded_date: self.servers.recorded_date.as_deref(),
             schemes: self.job.schemes(expected.tls),
-            tls,
-            quic,
+            secure,
             tap: self.tap.as_ref(),
             resolver,
-            first_port: engine::first_port(self.engine),
             log: self.servers.origins.log(),
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
             authority: self.servers.authority.as_ref(),
@@ -206,10 +205,10 @@ impl<'a> World<'a> {
             Arc::new(config)
         });
         if !expected.tls {
-            return Ok(ClientTls { lookups, ..ClientTls::default() });
+            return Ok(ClientTls { page: None, lookups });
         }
         let quic = self.job.quic().map(quic).transpose()?;
-        Ok(ClientTls { tls: Some(Arc::new(config)), quic, lookups })
+        Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
     /// Returns the host addresses for which the kernel has a Fast Open cookie of this client address.
@@ -281,8 +280,7 @@ impl Servers {
 #[derive(Clone, Default)]
 struct ClientTls {
     /// Settings for the page's hosts; None in cleartext loads.
-    tls: Option<Arc<ClientConfig>>,
-    quic: Option<QuicClient>,
+    page: Option<Secure>,
     /// Settings for the resolver; None if names are not looked up over TLS.
     lookups: Option<Arc<ClientConfig>>,
 }

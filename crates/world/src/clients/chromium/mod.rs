@@ -131,7 +131,7 @@ impl UserAgent for Chromium {
             }
         };
         let reading = "reading the browser's connections from the kernel";
-        browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
+        browser.watch.connections(engine::first_port(loading.engine)).blame(Fault::Machine, reading)?;
         engine::begin_load(loading.engine, loading.job.start_phase_us);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);

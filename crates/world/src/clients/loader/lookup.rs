@@ -18,14 +18,13 @@ use fastopen_replay::http2::receive;
 use fastopen_replay::names::{
     Answer, MESSAGE_BYTES_MAX, https_request, message_id, query, read_answer, read_message, write_message,
 };
-use fastopen_replay::sockets::SocketTable;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use tokio::io::WriteHalf;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use super::connection::{Report, open};
+use super::connection::{Report, Shared, open};
 use crate::clients::Resolver;
 use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
@@ -111,9 +110,7 @@ pub(super) struct Question {
 /// A stub resolver that sends all queries over one connection.
 pub(super) struct Stream {
     pub(super) resolver: Resolver,
-    pub(super) fastopen: bool,
-    pub(super) sockets: Arc<SocketTable>,
-    pub(super) reports: UnboundedSender<Report>,
+    pub(super) shared: Arc<Shared>,
 }
 
 struct Pending {
@@ -145,7 +142,7 @@ impl Stream {
             for one in pending.into_values() {
                 self.report(one, Err(io::Error::new(error.kind(), format!("the resolver: {error}"))));
             }
-            let _ = self.reports.send(Report::ResolverFailed(error));
+            let _ = self.shared.reports.send(Report::ResolverFailed(error));
         }
     }
 
@@ -200,10 +197,10 @@ impl Stream {
     /// Connects to the resolver. With TLS, also waits for the handshake, unless early data carries a query.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
-        let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
-        let _ = self.reports.send(Report::ResolverConnected(opened));
+        let (socket, opened) = open(*address, None, &self.shared).await?;
+        let _ = self.shared.reports.send(Report::ResolverConnected(opened));
         let Some(config) = tls.clone() else { return Ok(Box::new(socket)) };
-        let reports = self.reports.clone();
+        let reports = self.shared.reports.clone();
         let secured = move |record| drop(reports.send(Report::ResolverSecured(record)));
         let mut stream = connect(config, &address.ip().to_string(), socket, secured)?;
         if !stream.offers_early_data() {
@@ -214,7 +211,8 @@ impl Stream {
 
     fn report(&self, one: Pending, outcome: io::Result<Option<Answer>>) {
         let Pending { host, asked_ns, queries, .. } = one;
-        let _ = self.reports.send(Report::LookedUp(Lookup::ended(host, asked_ns, queries, outcome)));
+        let lookup = Lookup::ended(host, asked_ns, queries, outcome);
+        let _ = self.shared.reports.send(Report::LookedUp(lookup));
     }
 }
 

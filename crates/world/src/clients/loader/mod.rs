@@ -18,22 +18,21 @@ use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler, is_name};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::quic::table::QuicTable;
-use fastopen_replay::quic::{QuicClient, Runtime};
-use fastopen_replay::sockets::{FourTuple, SocketTable};
+use fastopen_replay::quic::Runtime;
+use fastopen_replay::sockets::FourTuple;
 use hyper::Request;
-use rustls::ClientConfig;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use self::connection::{Connection, Opened, QueuedRequest, Report};
+use self::connection::{Connection, Opened, QueuedRequest, Report, Shared};
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
 };
+use crate::engine::first_port;
 use crate::failure::{Blame, Failure};
 
 /// The built-in client.
@@ -50,8 +49,7 @@ impl UserAgent for Loader {
             let resolver = (address.ip().to_string(), (*address, HttpVersion::Http2));
             fetch(&secure, &BTreeMap::from([resolver]))?;
         }
-        let Some(tls) = loading.tls.clone() else { return Ok(()) };
-        let secure = Secure { tls, quic: loading.quic.clone() };
+        let Some(secure) = &loading.secure else { return Ok(()) };
         let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
         let hosts = urls
             .filter(|url| url.is_encrypted(loading.schemes))
@@ -60,7 +58,7 @@ impl UserAgent for Loader {
                 (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
-        fetch(&secure, &hosts)
+        fetch(secure, &hosts)
     }
 
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
@@ -71,8 +69,14 @@ impl UserAgent for Loader {
 /// Loads the page. Calls `after` at the end, before it closes all connections with a reset.
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = Runtime::new()?;
-    let sockets = Arc::new(SocketTable::default());
-    let quic_table = Arc::<QuicTable>::default();
+    let (reporter, reports) = unbounded_channel();
+    let shared = Arc::new(Shared {
+        fastopen: loading.fastopen,
+        secure: loading.secure.clone(),
+        sockets: Arc::default(),
+        quic_table: Arc::default(),
+        reports: reporter,
+    });
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let scheduler = Scheduler::new(&loading.job.page, loading.policy).map_err(invalid)?;
     let requests: Vec<_> =
@@ -87,24 +91,18 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     };
     let origins = loading.addresses.iter().copied().zip(scheduler.origins()).map(endpoint).collect();
     let (loaded, senders) = runtime.block_on(async {
-        let (sender, reports) = unbounded_channel();
         let alarm = Alarm::new()?;
         let page_load = PageLoad {
             scheduler,
             origins,
-            fastopen: loading.fastopen,
-            tls: loading.tls.clone(),
-            quic: loading.quic.clone(),
-            quic_table: quic_table.clone(),
-            first_port: loading.first_port,
+            shared: shared.clone(),
+            first_port: first_port(loading.engine),
             resolver: loading.resolver.clone(),
             stream: None,
             addresses: BTreeMap::new(),
             lookups: Vec::new(),
             timeout_ns: loading.timeout_ns(),
             start_ns: monotonic_ns(),
-            reports: sender,
-            sockets: sockets.clone(),
             senders: BTreeMap::new(),
             connecting: BTreeMap::new(),
             records: vec![RequestRecord::default(); requests.len()],
@@ -119,7 +117,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
-    sockets.reset_on_close();
+    shared.sockets.reset_on_close();
     // Drops the tasks before the channels to them, because closing a channel would wake its task.
     drop(runtime);
     drop(senders);
@@ -148,23 +146,15 @@ struct ResolverStream {
     four_tuple: Option<FourTuple>,
 }
 
-/// A connection that waits for its host's address.
-struct Waiting {
-    id: ConnectionId,
-    origin: usize,
-    version: HttpVersion,
-    requests: UnboundedReceiver<QueuedRequest>,
-}
+/// A connection that waits for its host's address, and the requests that it will send.
+type Waiting = (Connection, UnboundedReceiver<QueuedRequest>);
 
 struct PageLoad {
     scheduler: Scheduler,
     /// Address, encryption and HTTP version of each of the page's origins, in the scheduler's order.
     origins: Vec<Endpoint>,
     requests: Vec<Request<SizedBody>>,
-    fastopen: bool,
-    tls: Option<Arc<ClientConfig>>,
-    quic: Option<QuicClient>,
-    quic_table: Arc<QuicTable>,
+    shared: Arc<Shared>,
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
@@ -176,8 +166,6 @@ struct PageLoad {
     lookups: Vec<LookupRecord>,
     timeout_ns: u64,
     start_ns: u64,
-    reports: UnboundedSender<Report>,
-    sockets: Arc<SocketTable>,
     senders: Senders,
     /// The tasks of connections that cannot carry a request yet.
     connecting: BTreeMap<ConnectionId, AbortHandle>,
@@ -310,11 +298,12 @@ impl PageLoad {
 
     fn open(&mut self, id: ConnectionId, origin: usize, fallback: bool) {
         let server = &self.scheduler.origins()[origin];
-        let Endpoint { version, address, .. } = self.origins[origin];
+        let host = server.host.clone();
+        let Endpoint { version, address, encrypted } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
         self.connections.push(ConnectionRecord {
             id: id.0,
-            host: server.host.clone(),
+            host: host.clone(),
             port: server.port,
             opened_ns: self.now(),
             multiplexed: version.is_multiplexed(),
@@ -324,59 +313,59 @@ impl PageLoad {
         self.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
-        self.begin(Waiting { id, origin, version, requests });
+        // If the port number would be above 65,535, the kernel chooses the port.
+        let port = self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?));
+        let shared = self.shared.clone();
+        self.begin((Connection { id, host, address, encrypted, version, port, shared }, requests));
     }
 
     /// Opens a connection, or makes it wait for the lookup of its host.
-    fn begin(&mut self, connection: Waiting) {
-        let server = &self.scheduler.origins()[connection.origin];
-        if self.resolver.is_none() || !is_name(&server.host) {
-            return self.connect(connection, None);
+    fn begin(&mut self, waiting: Waiting) {
+        let host = &waiting.0.host;
+        if self.resolver.is_none() || !is_name(host) {
+            return self.connect(waiting, None);
         }
-        match self.addresses.get_mut(&server.host) {
+        match self.addresses.get_mut(host) {
             Some(LookupState::Known(address)) => {
                 let address = *address;
-                self.connect(connection, Some(address));
+                self.connect(waiting, Some(address));
             }
-            Some(LookupState::Asked(waiting)) => waiting.push(connection),
-            Some(LookupState::Failed) => self.fail(connection.id),
+            Some(LookupState::Asked(others)) => others.push(waiting),
+            Some(LookupState::Failed) => self.fail(waiting.0.id),
             None => {
-                let host = server.host.clone();
+                let host = host.clone();
                 let number = self.lookups.len() as u16;
                 let asked_ns = self.now();
                 let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
                 self.lookups.push(lookup);
-                self.addresses.insert(host.clone(), LookupState::Asked(vec![connection]));
+                self.addresses.insert(host.clone(), LookupState::Asked(vec![waiting]));
                 self.ask(host, number);
             }
         }
     }
 
     fn ask(&mut self, host: String, number: u16) {
-        let reports = self.reports.clone();
+        let shared = self.shared.clone();
         let Some(resolver) = self.resolver.clone() else { return };
         if !resolver.names.is_over_tcp() {
             tokio::spawn(async move {
                 let lookup = look_up(resolver.address, host, number).await;
-                let _ = reports.send(Report::LookedUp(lookup));
+                let _ = shared.reports.send(Report::LookedUp(lookup));
             });
             return;
         }
         let now = self.now();
         let stream = self.stream.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
-            let (fastopen, sockets) = (self.fastopen, self.sockets.clone());
-            let (host, port) = (resolver.address.ip().to_string(), resolver.address.port());
-            let multiplexed = resolver.names == NameLookup::Doh;
             let record = ConnectionRecord {
-                host,
-                port,
+                host: resolver.address.ip().to_string(),
+                port: resolver.address.port(),
                 opened_ns: now,
-                multiplexed,
+                multiplexed: resolver.names == NameLookup::Doh,
                 address: Some(resolver.address.ip()),
                 ..ConnectionRecord::default()
             };
-            tokio::spawn(Stream { resolver, fastopen, sockets, reports }.run(asked));
+            tokio::spawn(Stream { resolver, shared }.run(asked));
             ResolverStream { questions, record, four_tuple: None }
         });
         stream.record.requests += 1;
@@ -402,10 +391,8 @@ impl PageLoad {
     }
 
     fn resolver_failed(&mut self, error: &io::Error) {
-        let is_asked = |state: &LookupState| matches!(state, LookupState::Asked(_));
-        let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
-        let hosts: Vec<_> = asked.into_iter().map(|(host, _)| host.clone()).collect();
-        for host in hosts {
+        let asked = self.addresses.iter().filter(|(_, state)| matches!(state, LookupState::Asked(_)));
+        for host in asked.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
             let asked_ns = self.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
             let outcome = Err(format!("{host}: the resolver: {error}"));
             let (asked_ns, answered_ns) = (self.start_ns + asked_ns, monotonic_ns());
@@ -432,8 +419,8 @@ impl PageLoad {
             }
             Err(error) => {
                 self.connection_error = Some(error);
-                for one in &waiting {
-                    self.fail(one.id);
+                for (connection, _) in waiting {
+                    self.fail(connection.id);
                 }
             }
         }
@@ -445,8 +432,8 @@ impl PageLoad {
     }
 
     /// Connects to the origin's known address if `looked_up` is None.
-    fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
-        let Waiting { id, origin, version, requests } = connection;
+    fn connect(&mut self, (mut connection, requests): Waiting, looked_up: Option<IpAddr>) {
+        let id = connection.id;
         // The scheduler may have closed the connection in the meantime.
         if !self.senders.contains_key(&id) {
             return;
@@ -456,25 +443,8 @@ impl PageLoad {
             self.connections[id.0].opened_ns = now;
             self.scheduler.handle(now, Event::ConnectionBegins(id));
         }
-        let server = &self.scheduler.origins()[origin];
-        let Endpoint { address, encrypted, .. } = self.origins[origin];
-        let task = Connection {
-            id,
-            address: looked_up.map_or(address, |ip| SocketAddr::new(ip, address.port())),
-            fastopen: self.fastopen,
-            version,
-            tls: self.tls.clone().filter(|_| encrypted).map(|tls| (tls, server.host.clone())),
-            quic: self
-                .quic
-                .clone()
-                .filter(|_| version.is_quic() && encrypted)
-                .map(|quic| (quic, self.quic_table.clone())),
-            // If the port number would be above 65,535, the kernel chooses the port.
-            port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
-            sockets: self.sockets.clone(),
-            reports: self.reports.clone(),
-        };
-        self.connecting.insert(id, tokio::spawn(task.run(requests)).abort_handle());
+        looked_up.map_or((), |ip| connection.address.set_ip(ip));
+        self.connecting.insert(id, tokio::spawn(connection.run(requests)).abort_handle());
     }
 
     fn send(&mut self, id: ConnectionId, resource: usize) {
@@ -497,7 +467,7 @@ impl PageLoad {
             // The task has ended, and its last report is still in the channel.
             let response = RequestRecord { resource, ..RequestRecord::default() };
             let outcome = Err("the connection was closed".to_owned());
-            let _ = self.reports.send(Report::End { connection: id, response, outcome });
+            let _ = self.shared.reports.send(Report::End { connection: id, response, outcome });
         }
     }
 
@@ -508,8 +478,7 @@ impl PageLoad {
             mut records,
             mut connections,
             mut four_tuples,
-            sockets,
-            quic_table,
+            shared,
             connection_error,
             stream,
             ..
@@ -532,7 +501,7 @@ impl PageLoad {
             };
         }
         records.retain(|record| scheduler.state(record.resource) != ResourceState::NotSelected);
-        let (evidence, quic) = (sockets.evidence(), quic_table.evidence());
+        let (evidence, quic) = (shared.sockets.evidence(), shared.quic_table.evidence());
         for (connection, four_tuple) in connections.iter_mut().zip(&four_tuples) {
             connection.client =
                 four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);

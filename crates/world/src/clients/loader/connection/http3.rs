@@ -25,13 +25,14 @@ use crate::contract::TlsRecord;
 
 pub(super) async fn run(
     connection: Arc<Connection>,
-    (quic, host): (QuicClient, String),
-    table: Arc<QuicTable>,
+    quic: QuicClient,
     mut requests: UnboundedReceiver<QueuedRequest>,
 ) -> io::Result<()> {
     let opened_ns = monotonic_ns();
+    let table = connection.shared.quic_table.clone();
     let begun = |four_tuple| connection.report(Report::Begun(connection.id, four_tuple));
-    let mut connected = quic.connect(&host, connection.address, connection.port, &table, begun).await?;
+    let mut connected =
+        quic.connect(&connection.host, connection.address, connection.port, &table, begun).await?;
     let opened = Opened { at_ns: opened_ns, established: false, four_tuple: connected.four_tuple };
     connection.report(Report::Connected(connection.id, opened));
     let accepted = connected.early.take();

@@ -17,13 +17,11 @@ use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::counters::Duplex;
 use fastopen_replay::http2::frame_counters::StreamTraffic;
-use fastopen_replay::quic::QuicClient;
 use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
 use fastopen_replay::tls::Secured;
 use hyper::Request;
 use nix::errno::Errno;
-use rustls::ClientConfig;
 use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -31,7 +29,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
 use super::lookup::Lookup;
-use crate::clients::tls::connect;
+use crate::clients::tls::{Secure, connect};
 use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 
 #[derive(Clone)]
@@ -99,18 +97,24 @@ pub(super) struct Plaintext {
     pub(super) first: Option<QueuedRequest>,
 }
 
+/// The settings and tables that all connections of a page load share.
+pub(super) struct Shared {
+    pub(super) fastopen: bool,
+    /// The TLS and QUIC settings; None in cleartext.
+    pub(super) secure: Option<Secure>,
+    pub(super) sockets: Arc<SocketTable>,
+    pub(super) quic_table: Arc<QuicTable>,
+    pub(super) reports: UnboundedSender<Report>,
+}
+
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
+    pub(super) host: String,
     pub(super) address: SocketAddr,
-    pub(super) fastopen: bool,
+    pub(super) encrypted: bool,
     pub(super) version: HttpVersion,
-    /// The TLS configuration and the server name; None in cleartext.
-    pub(super) tls: Option<(Arc<ClientConfig>, String)>,
-    /// The QUIC client and the table that counts its packets; None if the host does not speak HTTP/3.
-    pub(super) quic: Option<(QuicClient, Arc<QuicTable>)>,
     pub(super) port: Option<u16>,
-    pub(super) sockets: Arc<SocketTable>,
-    pub(super) reports: UnboundedSender<Report>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Connection {
@@ -123,18 +127,20 @@ impl Connection {
     }
 
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
-        if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
-            return http3::run(self, (quic, host), table, requests).await;
+        let shared = self.shared.clone();
+        let secure = shared.secure.as_ref().filter(|_| self.encrypted);
+        if let Some(quic) = secure.and_then(|secure| secure.quic.clone()).filter(|_| self.version.is_quic()) {
+            return http3::run(self, quic, requests).await;
         }
-        let (socket, opened) = open(self.address, self.port, self.fastopen, &self.sockets).await?;
+        let (socket, opened) = open(self.address, self.port, &shared).await?;
         // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(self.id, opened));
-        let plaintext = match self.tls.clone() {
+        let plaintext = match secure {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
-            Some((config, host)) => {
-                let (id, reports) = (self.id, self.reports.clone());
-                let secured = move |record| drop(reports.send(Report::Secured(id, record)));
-                let mut stream = connect(config, &host, socket, secured)?;
+            Some(Secure { tls, .. }) => {
+                let connection = self.clone();
+                let secured = move |record| connection.report(Report::Secured(connection.id, record));
+                let mut stream = connect(tls.clone(), &self.host, socket, secured)?;
                 let mut first = None;
                 if stream.offers_early_data() {
                     self.report(Report::Ready(self.id));
@@ -164,7 +170,7 @@ impl Connection {
 
     pub(super) fn report(&self, report: Report) {
         // The receiver is dropped at the end of the load.
-        let _ = self.reports.send(report);
+        let _ = self.shared.reports.send(report);
     }
 
     /// Waits for the next request to send; returns None when the loader or the server closes the connection.
@@ -187,8 +193,7 @@ impl Connection {
 pub(super) async fn open(
     address: SocketAddr,
     port: Option<u16>,
-    fastopen: bool,
-    sockets: &Arc<SocketTable>,
+    shared: &Shared,
 ) -> io::Result<(ObservedStream, Opened)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     if let Some(port) = port {
@@ -196,16 +201,16 @@ pub(super) async fn open(
         socket.bind(&SocketAddr::new(ip::Version::of(address.ip()).unspecified(), port).into())?;
     }
     socket.set_tcp_nodelay(true)?;
-    if fastopen {
+    if shared.fastopen {
         tcp::set_fastopen_connect(&socket)?;
     }
     let stream = connected(socket, address).await?;
     let at_ns = monotonic_ns();
     // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in state SYN_SENT, and the first write sends
     // the SYN. Without the option or the cookie, it returns in state ESTABLISHED, which is 1.
-    let established = !fastopen || tcp::info(&stream)?.state == 1;
+    let established = !shared.fastopen || tcp::info(&stream)?.state == 1;
     let four_tuple = FourTuple { client: stream.local_addr()?, origin: address };
-    let stream = ObservedStream::new(stream, four_tuple, sockets.clone());
+    let stream = ObservedStream::new(stream, four_tuple, shared.sockets.clone());
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
