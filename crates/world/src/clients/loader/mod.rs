@@ -443,7 +443,9 @@ impl PageLoad {
             self.connections[id.0].opened_ns = now;
             self.scheduler.handle(now, Event::ConnectionBegins(id));
         }
-        looked_up.map_or((), |ip| connection.address.set_ip(ip));
+        if let Some(address) = looked_up {
+            connection.address.set_ip(address);
+        }
         self.connecting.insert(id, tokio::spawn(connection.run(requests)).abort_handle());
     }
 
