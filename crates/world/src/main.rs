@@ -9,12 +9,13 @@ use fastopen_intercept::write_line;
 use fastopen_netns::process;
 use fastopen_world::commands::conform::{self, Plan};
 use fastopen_world::commands::{check, shell};
-use fastopen_world::contract::{Engine, Fault, Job, Record};
+use fastopen_world::contract::{Engine, Fault, Job};
 use fastopen_world::failure::{Blame, Failure};
 use fastopen_world::sandbox;
 use fastopen_world::virtual_kernel::init;
-use fastopen_world::virtual_kernel::{self, Task, Unfinished};
+use fastopen_world::virtual_kernel::{self, Kernel, Task, Unfinished};
 use fastopen_world::world::{self, Emit};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 const USAGE: &str = "\
@@ -45,34 +46,33 @@ fn main() -> ExitCode {
 fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => run_stdin(|_, jobs, emit| {
+        [] => run_stdin(|text| {
+            let jobs = read_jobs(text)?;
             process::raise_priority();
             process::raise_file_limit();
-            sandbox::run(&sandbox::view(jobs), |entered| match entered {
-                Ok(()) => run_all(jobs, Engine::Host, emit),
-                Err(failure) => report(None, &failure, emit),
+            sandbox::run(&sandbox::view(&jobs), |entered| match entered {
+                Ok(()) => run_all(&jobs, Engine::Host, &mut emit),
+                Err(failure) => report(None, &failure, &mut emit),
             })
-            .unwrap_or_else(|failure| report(None, &failure, emit))
         }),
         ["--kernel", program, ref arguments @ ..] => {
-            let kernel = kernel(program, arguments);
-            run_stdin(|text, jobs, emit| {
-                let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, emit);
-                virtual_kernel::run(&kernel, text, &Task::jobs(jobs), &mut io::stdout(), report)
-            })
+            run_stdin(|text| Ok(run_in_kernel(program, arguments, text, &Task::jobs(&read_jobs(text)?))))
         }
-        ["--conform"] => run_plan(|_, plan| conform::run_on_host(plan)),
-        ["--conform", "--kernel", program, ref arguments @ ..] => {
-            let kernel = kernel(program, arguments);
-            run_plan(|text, plan| {
-                let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
-                virtual_kernel::run(&kernel, text, &Task::scripts(plan), &mut io::stdout(), report)
+        ["--conform"] => run_stdin(|text| {
+            let plan = Plan::read(text)?;
+            sandbox::run(&plan.view(), |entered| {
+                let done = entered.and_then(|()| conform::run_all(&plan, emit));
+                done.map_or_else(|failure| report(None, &failure, &mut emit), |()| 0)
             })
+        }),
+        ["--conform", "--kernel", program, ref arguments @ ..] => {
+            run_stdin(|text| Ok(run_in_kernel(program, arguments, text, &Task::scripts(&Plan::read(text)?))))
         }
         ["--check"] => check::run(),
         // The kernel may append its own arguments after the folder.
-        ["--init", folder, ..] => init::run(folder, |text, emit| {
-            run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
+        ["--init", folder, ..] => init::run(folder, |text, emit| match read_jobs(text) {
+            Ok(jobs) => run_all(&jobs, Engine::Virtual, emit),
+            Err(failure) => report(None, &failure, emit),
         }),
         ["--init-conform", folder, ..] => init::run_scripts(folder),
         ["--init-shell", folder, ..] => shell::in_kernel::run(folder),
@@ -87,40 +87,21 @@ fn run_jobs() -> i32 {
     }
 }
 
-fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
-    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    virtual_kernel::Kernel { program: program.into(), arguments }
-}
-
-fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
-    read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
-}
-
-fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
-    let text = match read_stdin() {
-        Ok(text) => text,
-        Err(code) => return code,
-    };
-    match Plan::read(&text) {
-        Ok(plan) => run(&text, &plan),
-        Err(failure) => report(None, &failure, &mut emit),
+/// Runs `work` with the text of standard input, and returns the exit code.
+fn run_stdin(work: impl FnOnce(&[u8]) -> Result<i32, Failure>) -> i32 {
+    if process::die_with_parent().is_err() {
+        return Fault::Internal.exit_code();
     }
-}
-
-/// Returns the program's exit code as the error.
-fn read_stdin() -> Result<Vec<u8>, i32> {
-    process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
     let read = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input");
-    read.map_err(|failure| report(None, &failure, &mut emit))?;
-    Ok(text)
+    read.and_then(|_| work(&text)).unwrap_or_else(|failure| report(None, &failure, &mut emit))
 }
 
-fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
-    match read_jobs(text) {
-        Ok(jobs) => run(text, &jobs, emit),
-        Err(failure) => report(None, &failure, emit),
-    }
+fn run_in_kernel(program: &str, arguments: &[&str], text: &[u8], task: &Task) -> i32 {
+    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let kernel = Kernel { program: program.into(), arguments };
+    let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
+    virtual_kernel::run(&kernel, text, task, &mut io::stdout(), report)
 }
 
 fn read_jobs(text: &[u8]) -> Result<Vec<Job>, Failure> {
@@ -153,6 +134,6 @@ fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()
 }
 
-fn emit(record: &Record) -> Result<(), Failure> {
+fn emit(record: &impl Serialize) -> Result<(), Failure> {
     write_line(io::stdout().lock(), record).blame(Fault::Internal, "writing a record")
 }

@@ -11,7 +11,6 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use fastopen_intercept::write_line;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::{self, CounterFiles};
 use fastopen_netns::namespace::{self, NetNs, bind_file, mount_temporary};
@@ -24,7 +23,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
-use crate::sandbox;
 use crate::sandbox::program::end_of;
 
 /// The packetdrill scripts to run. The Python program writes this plan as JSON.
@@ -71,7 +69,7 @@ pub struct ScriptRecord {
 }
 
 /// The outcome of Fast Open on one TCP socket of a script.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct SocketRecord {
     /// True if the kernel still had the socket's `TCP_INFO`. A disconnect clears it (`tcp_disconnect`).
     pub is_known: bool,
@@ -101,20 +99,6 @@ impl Plan {
         let files = vec![self.folder.clone(), TUN.into()];
         View { files, scratch_bytes: 1 << 28, ..View::default() }
     }
-}
-
-/// Runs the plan's scripts on this machine's kernel, in new namespaces, and returns the exit code.
-pub fn run_on_host(plan: &Plan) -> i32 {
-    let report = |failure: Failure| {
-        let _ = write_line(io::stdout().lock(), &failure.record(None));
-        failure.fault.exit_code()
-    };
-    let emit = |record: &ScriptRecord| {
-        write_line(io::stdout().lock(), record).blame(Fault::Internal, "writing a record")
-    };
-    let inside =
-        |entered: Result<(), Failure>| entered.and_then(|()| run_all(plan, emit)).map_or_else(report, |()| 0);
-    sandbox::run(&plan.view(), inside).unwrap_or_else(report)
 }
 
 /// Runs each script of the plan, with a temporary file system over `/tmp`, and passes its record to `emit`.
@@ -193,15 +177,15 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
 impl SocketRecord {
     /// Returns the record of a socket that the kernel reported; None for a listening socket.
     fn of(report: &SocketReport) -> Option<Self> {
-        let Outcome::Known(info) = &report.outcome else {
-            return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
-        };
-        let known = Self {
-            is_known: true,
-            syn_data_acked: info.syn_data_acked(),
-            fastopen_client_fail: info.fastopen_client_fail,
-        };
-        (info.state != LISTEN).then_some(known)
+        match &report.outcome {
+            Outcome::Known(info) if info.state == LISTEN => None,
+            Outcome::Known(info) => Some(Self {
+                is_known: true,
+                syn_data_acked: info.syn_data_acked(),
+                fastopen_client_fail: info.fastopen_client_fail,
+            }),
+            _ => Some(Self::default()),
+        }
     }
 }
 
