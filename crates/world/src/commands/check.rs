@@ -25,27 +25,20 @@ pub fn run() -> i32 {
     process::raise_priority();
     process::raise_file_limit();
     let view = View { scratch_bytes: 1 << 20, ..View::default() };
-    let namespaces = |ok: Result<(), Failure>| {
-        let name = "namespaces";
-        match ok {
-            Ok(()) => {
-                let detail = "user, mount, network and PID namespaces can be made".into();
-                Check { name, ok: true, detail, remedy: String::new() }
-            }
-            Err(Failure { message: detail, remedy, .. }) => Check { name, ok: false, detail, remedy },
+    let inside = |entered: Result<(), Failure>| {
+        let (ok, detail, remedy) = match entered {
+            Ok(()) => (true, "user, mount, network and PID namespaces can be made".into(), String::new()),
+            Err(Failure { message, remedy, .. }) => (false, message, remedy),
+        };
+        let mut checks = vec![Check { name: "namespaces", ok, detail, remedy }];
+        if ok {
+            checks.extend([congestion_control(), small_world()]);
         }
+        let code = if checks.iter().all(|check| check.ok) { 0 } else { 3 };
+        let _ = write_line(std::io::stdout(), &BTreeMap::from([("checks", checks)]));
+        code
     };
-    let inside = |entered: Result<(), Failure>| match entered {
-        Ok(()) => print(vec![namespaces(Ok(())), congestion_control(), small_world()]),
-        Err(failure) => print(vec![namespaces(Err(failure))]),
-    };
-    sandbox::run(&view, inside).unwrap_or_else(|failure| print(vec![namespaces(Err(failure))]))
-}
-
-fn print(checks: Vec<Check>) -> i32 {
-    let code = if checks.iter().all(|check| check.ok) { 0 } else { 3 };
-    let _ = write_line(std::io::stdout(), &BTreeMap::from([("checks", checks)]));
-    code
+    sandbox::run(&view, inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
 fn congestion_control() -> Check {
