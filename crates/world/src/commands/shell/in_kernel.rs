@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::commands::conform::copy_folder;
-use crate::commands::shell::view;
+use crate::commands::shell::{view, write_failure};
 use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
@@ -114,8 +114,8 @@ pub fn run(folder: &str) -> ! {
             // The command must neither see nor change the files that are exchanged with the host.
             let hidden = prepared.and_then(|()| Ok(init::hide_host_folder(&channel())?));
             let ran = hidden.and_then(|channel| run_session(&job, &records, &channel));
-            if let Err(Failure { fault, message, remedy }) = ran {
-                fail(&records, message, remedy, fault.exit_code());
+            if let Err(failure) = ran {
+                write_failure(failure, &records);
             }
             let _ = write_back(&records);
         }
@@ -177,11 +177,6 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     } else {
         Record::Done
     })
-}
-
-fn fail(records: &File, message: String, remedy: String, code: i32) {
-    let _ = write_line(records, &Record::Failed { message, remedy, code });
-    let _ = write_back(records);
 }
 
 fn limit_time() -> io::Result<Arc<AtomicBool>> {
