@@ -9,6 +9,7 @@ pub mod flood;
 mod transaction;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -27,7 +28,7 @@ const MOST_AT_ONCE: usize = 20_000;
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
-/// The epoll token of the timer. Other tokens are indices in [`Generator::under_way`].
+/// The epoll token of the timer. Other tokens are the numbers of transactions.
 const TIMER: u64 = u64::MAX;
 
 /// A server and a request to it.
@@ -72,24 +73,23 @@ pub fn run(
         start_ns,
         end_ns: start_ns + load.duration_ns,
         arrived: 0,
-        under_way: Vec::new(),
-        free: Vec::new(),
+        under_way: BTreeMap::new(),
         last_began_ns: None,
         outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
-    let half_ns = start_ns + load.duration_ns / 2;
-    let mut is_half_over = false;
+    // None after half of the duration.
+    let mut half_ns = Some(start_ns + load.duration_ns / 2);
     let mut events = [EpollEvent::empty(); EVENTS];
     loop {
         let now_ns = monotonic_ns();
-        if !is_half_over && now_ns >= half_ns {
-            is_half_over = true;
+        if half_ns.is_some_and(|half_ns| now_ns >= half_ns) {
+            half_ns = None;
             halfway()?;
         }
         generator.begin_due(now_ns);
         let next_ns = generator.next_arrival_ns();
-        if next_ns.is_none() && generator.is_idle() && is_half_over {
+        if next_ns.is_none() && generator.under_way.is_empty() && half_ns.is_none() {
             break;
         }
         let drained_ns = generator.end_ns + DRAIN_NS;
@@ -97,12 +97,11 @@ pub fn run(
             generator.give_up();
             break;
         }
-        let half_ns = (!is_half_over).then_some(half_ns);
         timer.set([next_ns, half_ns, Some(drained_ns)].into_iter().flatten().min())?;
         let count = generator.epoll.wait(&mut events, EpollTimeout::NONE)?;
         for event in &events[..count] {
             if event.data() != TIMER {
-                generator.advance(event.data() as usize);
+                generator.advance(event.data());
             }
         }
     }
@@ -117,9 +116,8 @@ struct Generator<'a> {
     end_ns: u64,
     /// Number of scheduled transactions so far. In a closed loop, only each client's first one is scheduled.
     arrived: u64,
-    under_way: Vec<Option<Transaction<'a>>>,
-    /// Free indices of `under_way`.
-    free: Vec<usize>,
+    /// The transactions that have not ended, by number.
+    under_way: BTreeMap<u64, Transaction<'a>>,
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
@@ -148,12 +146,9 @@ impl Generator<'_> {
     }
 
     fn begin(&mut self, due_ns: u64, now_ns: u64) {
-        if self.under_way.len() - self.free.len() >= MOST_AT_ONCE {
-            self.outcome.not_begun += 1;
-            return;
-        }
         let number = self.outcome.begun;
-        let Some(from) = (self.sources)(number) else {
+        let has_room = self.under_way.len() < MOST_AT_ONCE;
+        let Some(from) = (self.sources)(number).filter(|_| has_room) else {
             self.outcome.not_begun += 1;
             return;
         };
@@ -162,31 +157,23 @@ impl Generator<'_> {
         self.outcome.begun += 1;
         self.outcome.late += u64::from(late_ns > self.load.late_ns);
         self.outcome.lateness_us.0.saturating_record(late_ns / 1000);
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.under_way.push(None);
-            self.under_way.len() - 1
-        });
         let target = &self.load.targets[(number % self.load.targets.len() as u64) as usize];
-        match Transaction::begin(target, self.load.fastopen, from, due_ns, &self.epoll, place as u64) {
+        match Transaction::begin(target, self.load.fastopen, from, due_ns, &self.epoll, number) {
             Ok(transaction) => {
-                self.under_way[place] = Some(transaction);
-                self.advance(place);
+                self.under_way.insert(number, transaction);
+                self.advance(number);
             }
-            Err(error) => {
-                self.free.push(place);
-                self.outcome.failed(&error.to_string());
-            }
+            Err(error) => self.outcome.failed(&error.to_string()),
         }
     }
 
-    fn advance(&mut self, place: usize) {
-        let Some(transaction) = &mut self.under_way[place] else { return };
-        let progress = transaction.advance(&mut self.buffer);
+    fn advance(&mut self, number: u64) {
+        let Entry::Occupied(mut entry) = self.under_way.entry(number) else { return };
+        let progress = entry.get_mut().advance(&mut self.buffer);
         if matches!(progress, Progress::Waiting) {
             return;
         }
-        let transaction = self.under_way[place].take().expect("it is under way");
-        self.free.push(place);
+        let transaction = entry.remove();
         count(&mut self.outcome, &transaction, progress);
         drop(transaction);
         let now_ns = monotonic_ns();
@@ -195,12 +182,8 @@ impl Generator<'_> {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.under_way.len() == self.free.len()
-    }
-
     fn give_up(&mut self) {
-        for transaction in self.under_way.drain(..).flatten() {
+        for transaction in std::mem::take(&mut self.under_way).into_values() {
             transaction.reset();
             let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
             count(&mut self.outcome, &transaction, Progress::Failed(what));
