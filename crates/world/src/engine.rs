@@ -22,9 +22,8 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// to 4096 ticks since boot (kernel/time/timer.c). In virtual time, every load begins at a multiple of this
 /// period, so that the kernel rounds its timers like those of other loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
-
 /// Interval in virtual time between requests that a browser makes simultaneously, about as in real time.
-const REQUEST_SPACING: Duration = Duration::from_micros(200);
+const REQUEST_SPACING_NS: u64 = 200_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
 /// instead of sleeping. It is 0 in virtual time, which advances only while all threads sleep.
@@ -58,11 +57,11 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time between requests that Chromium's driver pauses to pad headers; 0 in real time.
-pub fn request_spacing(engine: Engine) -> Duration {
+/// Returns the minimum time in nanoseconds between requests that Chromium's driver pauses to pad headers.
+pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
-        Engine::Host => Duration::ZERO,
-        Engine::Virtual => REQUEST_SPACING,
+        Engine::Host => 0,
+        Engine::Virtual => REQUEST_SPACING_NS,
     }
 }
 

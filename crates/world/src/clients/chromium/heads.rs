@@ -57,7 +57,7 @@ impl<'a> RequestHeads<'a> {
         if wait_ns > 0 {
             thread::sleep(Duration::from_nanos(wait_ns));
         }
-        self.next_ns = now_ns + wait_ns + engine::request_spacing(self.loading.engine).as_nanos() as u64;
+        self.next_ns = now_ns + wait_ns + engine::request_spacing_ns(self.loading.engine);
     }
 
     /// Returns the parameters of `Fetch.continueRequest` for a paused request; None for other events.
