@@ -33,13 +33,6 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Creates the failure to start a program with its connections intercepted. The message begins with
-    /// `place`: the job's key that names the program, or the operation.
-    pub fn intercepting(place: &str, error: &fastopen_intercept::Error) -> Self {
-        let message = format!("{place}: {error}");
-        Self { fault: Fault::Machine, message, remedy: error.remedy().into() }
-    }
-
     /// Returns the error record of this failure. `job`: the id of the failed job; None if no job was running.
     pub fn record(&self, job: Option<String>) -> Record {
         let Self { fault, message, remedy } = self.clone();

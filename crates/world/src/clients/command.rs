@@ -2,18 +2,15 @@
 //! intercepted. The load ends when the command exits. For a load that resumes a TLS session of an earlier
 //! visit, the command runs twice in the same folder, in which it keeps the session.
 
-use std::process::Child;
-
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::process::{end_all_others, wait_until_ended};
-use fastopen_netns::sandbox::{protect_files, restrict_sockets};
+use fastopen_netns::process::wait_until_ended;
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::Fault;
 use crate::engine::first_port;
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Home, how_ended};
+use crate::sandbox::program::{Home, Program, how_ended};
 
 /// A client that runs the command line `client.command` of the job.
 #[derive(Default)]
@@ -23,7 +20,8 @@ pub struct CommandLine {
 }
 
 struct Run {
-    child: Child,
+    /// Dropped first, because the program's calls fail without the supervision.
+    _program: Program,
     watch: Watch,
     start_ns: u64,
     end_ns: u64,
@@ -31,32 +29,19 @@ struct Run {
     unfinished: Option<String>,
 }
 
-impl Run {
-    fn end(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        end_all_others();
-    }
-}
-
 fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
     let settings = &loading.job.client;
     let words = settings.command.as_deref().unwrap_or_default();
     let command = home.command(words).blame(Fault::Machine, "making a file for the client")?;
-    let folder = home.folder.clone();
-    let isolated = settings.isolate;
-    let started = Watch::start(command, first_port(loading.engine), move || {
-        protect_files(&folder)?;
-        // An isolated command may use UNIX sockets, because it sees none of the machine's.
-        restrict_sockets(isolated)
-    });
-    let Started { mut child, at_ns, watch } =
-        started.map_err(|error| Failure::intercepting("client.command", &error))?;
+    let first_port = first_port(loading.engine);
+    let Started { child, at_ns, watch } =
+        home.start(command, first_port, settings.isolate, "client.command")?;
+    let mut program = Program(child);
     let waiting = "waiting for the client";
-    let ended = wait_until_ended(&child, at_ns + loading.timeout_ns()).blame(Fault::Machine, waiting)?;
+    let ended = wait_until_ended(&program.0, at_ns + loading.timeout_ns()).blame(Fault::Machine, waiting)?;
     let end_ns = monotonic_ns();
     let outcome = if ended {
-        let status = child.wait().blame(Fault::Machine, waiting)?;
+        let status = program.0.wait().blame(Fault::Machine, waiting)?;
         let means_complete = |code: i32| settings.exit_codes.iter().any(|one| i32::from(one.get()) == code);
         let complete = status.success() || status.code().is_some_and(means_complete);
         if complete { Ok(()) } else { Err(how_ended(status)) }
@@ -64,7 +49,7 @@ fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
         Err("did not end within the time limit".into())
     };
     let described = |how| format!("{} {how}{}", words[0], home.output.last_lines(1));
-    Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished: outcome.err().map(described) })
+    Ok(Run { _program: program, watch, start_ns: at_ns, end_ns, unfinished: outcome.err().map(described) })
 }
 
 fn new_home() -> Result<Home, Failure> {
@@ -78,7 +63,7 @@ impl UserAgent for CommandLine {
         let home = new_home()?;
         let run = run(loading, &home)?;
         let unfinished = run.unfinished.clone();
-        run.end();
+        drop(run);
         self.visited = Some(home);
         unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
     }
@@ -96,7 +81,6 @@ impl UserAgent for CommandLine {
         let unfinished = run.unfinished.clone();
         let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, unfinished);
         after();
-        run.end();
         Ok(loaded)
     }
 }

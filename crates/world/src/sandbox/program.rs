@@ -6,10 +6,15 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
+use fastopen_intercept::{Started, Watch};
 use fastopen_netns::namespace::scratch;
-use fastopen_netns::sandbox::confine;
+use fastopen_netns::process::end_all_others;
+use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
+
+use crate::contract::Fault;
+use crate::failure::Failure;
 
 /// The environment variables of programs, in addition to `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
@@ -40,7 +45,7 @@ impl Home {
 
     /// Returns a command that consists of these `words` (at least one). The command is confined, runs in this
     /// folder, has no input, discards its standard output, and writes its standard error to the output file.
-    /// The caller must also restrict the files that the command can write (`protect_files`).
+    /// The caller must also confine the thread that starts the command ([`Home::restrictions`]).
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
@@ -56,6 +61,43 @@ impl Home {
             .stderr(self.output.file()?);
         confine(&mut command);
         Ok(command)
+    }
+
+    /// Starts a command of this folder with its connections intercepted, which get ports from `first_port` on
+    /// (None: the kernel's choice). An error begins with `place`: the job's key that names the program, or
+    /// the operation. `isolated` is as for [`Home::restrictions`].
+    pub fn start(
+        &self,
+        command: Command,
+        first_port: Option<u16>,
+        isolated: bool,
+        place: &str,
+    ) -> Result<Started, Failure> {
+        let started = Watch::start(command, first_port, self.restrictions(isolated));
+        started.map_err(|error| Failure {
+            fault: Fault::Machine,
+            message: format!("{place}: {error}"),
+            remedy: error.remedy().into(),
+        })
+    }
+
+    /// Returns a function that limits the calling thread, and the programs that it starts, to write only to
+    /// this folder. They may use UNIX sockets if `isolated`, because they then see none of the machine's.
+    pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
+        let folder = self.folder.clone();
+        move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))
+    }
+}
+
+/// A running program. Dropping this value kills the program and all processes that it started.
+pub struct Program(pub Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        // The program may have started daemons, which are in other process groups.
+        end_all_others();
     }
 }
 

@@ -8,23 +8,21 @@ mod sockets;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fastopen_intercept::Watch;
+use fastopen_intercept::{Started, Watch};
 use fastopen_link::ip::Addresses;
 use fastopen_netns::namespace::NetNs;
-use fastopen_netns::process::{end_all_others, kill_group};
-use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 use fastopen_netns::{Error, sysctl};
 use fastopen_replay::origins::ServedResource;
 
 pub use self::sockets::{Listening, ServerSockets};
 use crate::contract::{Fault, Job, OriginSettings};
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Home, how_ended};
+use crate::sandbox::program::{Home, Program, how_ended};
 
 /// The port on which a server must listen at its hosts' addresses, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;
@@ -61,7 +59,7 @@ pub struct Server {
     hosts: BTreeMap<String, IpAddr>,
     /// Length of the Fast Open queue that listeners without a queue get; None to leave listeners unchanged.
     queue: Option<u16>,
-    child: RefCell<Child>,
+    program: RefCell<Program>,
     /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
     _watch: Option<Watch>,
     pub sockets: ServerSockets,
@@ -91,16 +89,14 @@ impl Server {
         let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output.file()?)));
         let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;
         command.stdout(stdout);
-        let fastopen = job.origins.upstream_tfo;
-        let (child, watch) =
-            spawn(command, namespace.clone(), home.folder.clone(), job.client.isolate, fastopen)?;
+        let (child, watch) = spawn(command, namespace, &home, job)?;
         let path = Path::new(&words[0]);
         let own = hosts.iter().filter(|(host, _)| job.origins.is_served(host));
         let server = Self {
             name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
             hosts: own.map(|(host, one)| (host.clone(), one.preferred)).collect(),
             queue: job.origins.server_listen.then_some(job.origins.tfo_queue),
-            child: RefCell::new(child),
+            program: RefCell::new(Program(child)),
             _watch: watch,
             sockets,
             home,
@@ -111,39 +107,40 @@ impl Server {
 
     fn wait_until_listening(&self) -> Result<(), Failure> {
         let started = Instant::now();
-        loop {
-            let Some(problem) = self.problem()? else { return Ok(()) };
-            if started.elapsed() >= problem.timeout {
-                return Err(Failure::new(Fault::World, self.described(&problem)));
+        while let Some((timeout, what)) = self.problem()? {
+            if started.elapsed() >= timeout {
+                return Err(Failure::new(Fault::World, self.described(&what)));
             }
             thread::sleep(START_INTERVAL);
         }
+        Ok(())
     }
 
     /// Prepares the server for a load. If the job requests this, sets a Fast Open queue on listeners that
     /// have none. Fails if the server no longer listens for all its hosts.
     pub fn prepare(&self) -> Result<(), Failure> {
-        if let Some(problem) = self.problem()? {
-            return Err(Failure::new(Fault::World, self.described(&problem)));
+        if let Some(reason) = self.failure()? {
+            return Err(Failure::new(Fault::World, reason));
         }
-        let Some(queue) = self.queue else { return Ok(()) };
-        let set = self.sockets.set_missing_queues(PORT, queue);
+        let set = self.queue.map_or(Ok(()), |queue| self.sockets.set_missing_queues(queue));
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
     /// Returns the reason if the server no longer listens for all its hosts; otherwise None.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
-        Ok(self.problem()?.map(|problem| self.described(&problem)))
+        Ok(self.problem()?.map(|(_, what)| self.described(&what)))
     }
 
-    fn problem(&self) -> Result<Option<Problem>, Failure> {
+    /// Returns the reason why the server does not listen for all its hosts, and the time after its start at
+    /// which this becomes an error; None if it listens.
+    fn problem(&self) -> Result<Option<(Duration, String)>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
         let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));
         let missing: Vec<_> = self.hosts.iter().filter(|(_, address)| !here(address)).collect();
         let Some((host, address)) = missing.first() else { return Ok(None) };
-        let ended = self.child.borrow_mut().try_wait().blame(Fault::Machine, "waiting for the server")?;
+        let ended = self.program.borrow_mut().0.try_wait().blame(Fault::Machine, "waiting for the server")?;
         let elsewhere: Vec<_> = listening.iter().filter(|one| one.port != UPSTREAM_PORT).collect();
-        let (timeout, what) = match ended {
+        Ok(Some(match ended {
             Some(status) if !status.success() => (Duration::ZERO, how_ended(status)),
             _ if !elsewhere.is_empty() => {
                 let places: Vec<_> = elsewhere.iter().map(ToString::to_string).collect();
@@ -159,61 +156,37 @@ impl Server {
                 (GRACE_TIMEOUT, format!("{}, and nothing listens on port {PORT}", how_ended(status)))
             }
             None => (START_TIMEOUT, format!("does not listen on port {PORT}")),
-        };
-        Ok(Some(Problem { what, timeout }))
+        }))
     }
 
-    fn described(&self, problem: &Problem) -> String {
+    fn described(&self, what: &str) -> String {
         let words = self.home.output.last_lines(LAST_LINES);
         let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
         let remedy = if refused { MAY_WRITE } else { "" };
-        format!("the server {} {}{words}{remedy}", self.name, problem.what)
+        format!("the server {} {what}{words}{remedy}", self.name)
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let child = self.child.get_mut();
-        kill_group(child);
-        let _ = child.wait();
-        // The server may have started daemons, which are in other process groups.
-        end_all_others();
-    }
-}
-
-struct Problem {
-    what: String,
-    /// Time after the server's start at which the problem becomes an error; it may go away before.
-    timeout: Duration,
-}
-
-/// Starts a server that may write only to `folder`, and use UNIX sockets only if `isolated`. With `fastopen`,
-/// also returns the interceptor of its connections.
+/// Starts a server. Also returns the interceptor of its connections if the job requests Fast Open for them.
 fn spawn(
-    command: Command,
-    namespace: NetNs,
-    folder: PathBuf,
-    isolated: bool,
-    fastopen: bool,
+    mut command: Command,
+    namespace: &NetNs,
+    home: &Home,
+    job: &Job,
 ) -> Result<(Child, Option<Watch>), Failure> {
-    let prepare = move || {
-        protect_files(&folder)?;
-        // An isolated server sees none of the machine's UNIX sockets, so it may use such sockets.
-        restrict_sockets(isolated)
-    };
-    let start = move || {
+    let isolated = job.client.isolate;
+    let start = || {
         namespace.enter()?;
-        if fastopen {
-            let started = Watch::start(command, None, prepare);
-            let started = started.map_err(|error| Failure::intercepting("origins.server", &error))?;
-            return Ok((started.child, Some(started.watch)));
+        if job.origins.upstream_tfo {
+            let Started { child, watch, .. } = home.start(command, None, isolated, "origins.server")?;
+            return Ok((child, Some(watch)));
         }
-        prepare()?;
-        let mut command = command;
+        home.restrictions(isolated)()?;
         Ok((command.spawn().blame(Fault::Machine, "origins.server: starting it")?, None))
     };
     // A new thread, because the restrictions also apply to the thread that starts the server.
-    let thread = thread::Builder::new().name("server".into()).spawn(start);
-    let thread = thread.blame(Fault::Machine, "starting a thread")?;
-    thread.join().expect("starting a server does not panic")
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("server".into()).spawn_scoped(scope, start);
+        thread.blame(Fault::Machine, "starting a thread")?.join().expect("starting a server does not panic")
+    })
 }

@@ -74,11 +74,11 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Maps each address with listeners on this port to the length of their shortest Fast Open queue; None if
+    /// Maps each address with listeners on [`PORT`] to the length of their shortest Fast Open queue; None if
     /// the length of a queue cannot be read.
-    pub fn queues(&self, port: u16) -> Result<BTreeMap<IpAddr, Option<u32>>> {
+    pub fn queues(&self) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
-        for one in self.listening()?.into_iter().filter(|one| one.port == port) {
+        for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let queue = socket_of_inode(one.inode).and_then(|socket| tcp::fastopen_queue(socket).ok());
             let queue = queue.and_then(|queue| u32::try_from(queue).ok());
             let least = queues.entry(one.address).or_insert(queue);
@@ -87,9 +87,9 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the length of the Fast Open queue of each listener on this port that has no such queue.
-    pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
-        for one in self.listening()?.into_iter().filter(|one| one.port == port) {
+    /// Sets the length of the Fast Open queue of each listener on [`PORT`] that has no such queue.
+    pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
+        for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let set = || {
                 let socket = socket_of_inode(one.inode).ok_or(io::ErrorKind::NotFound)?;
                 if tcp::fastopen_queue(&socket)? == 0 {

@@ -252,7 +252,7 @@ impl Servers {
             upstream.syn_data += usize::from(info.syn_data_acked());
         }
         server.sockets.complete(evidence, &wanted);
-        let queues = server.sockets.queues(server::PORT)?;
+        let queues = server.sockets.queues()?;
         let mut listeners: Vec<_> = queues
             .into_iter()
             .map(|(address, fastopen_queue)| ListenerRecord {

@@ -89,7 +89,7 @@ impl World<'_> {
             .zip(used_before.zip(used_after))
             .map(|(core, (before, after))| core.record(&topology.origins, end_ns - begin_ns, before, after));
         let server_failure = servers.server.as_ref().map_or(Ok(None), Server::failure)?;
-        let queues = servers.server.as_ref().map(|server| server.sockets.queues(server::PORT)).transpose()?;
+        let queues = servers.server.as_ref().map(|server| server.sockets.queues()).transpose()?;
         let own_queue = Some(u32::from(self.job.origins.tfo_queue));
         let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
         let counters = growth(&before, &after);

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::process::end_all_others;
-use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 use fastopen_page::{Origin, alias_host};
 use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
@@ -17,7 +15,7 @@ use super::resolver_rules;
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Home, PATH, path};
+use crate::sandbox::program::{Home, PATH, Program, path};
 
 /// The programs to look for, in this order.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -75,7 +73,7 @@ const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
-    child: Child,
+    _program: Program,
     pub(super) pipe: Pipe,
     pub(super) watch: Watch,
     /// Name and version of the browser.
@@ -101,12 +99,11 @@ impl Browser {
         let making = "making a folder for the browser";
         let home = Home::make("chromium").blame(Fault::Machine, making)?;
         let command = command(&program, &home, loading).blame(Fault::Machine, making)?;
-        let folder = home.folder.clone();
-        let prepare = move || protect_files(&folder).and_then(|()| restrict_sockets(true));
-        let Started { mut child, watch, .. } = Watch::start(command, None, prepare)
-            .map_err(|error| Failure::intercepting(&format!("starting {}", program.display()), &error))?;
+        let starting = format!("starting {}", program.display());
+        let Started { mut child, watch, .. } = home.start(command, None, true, &starting)?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
-        let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), home };
+        let (pipe, product) = (Pipe::new(to, from), String::new());
+        let mut browser = Self { _program: Program(child), pipe, watch, product, home };
         let until = monotonic_ns() + START_TIMEOUT_NS;
         let version = browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
             let last = browser.home.output.last_lines(1);
@@ -185,14 +182,6 @@ impl Browser {
     pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
         let context = json!({"browserContextId": context.0});
         self.call(None, "Target.disposeBrowserContext", &context).map(drop)
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        end_all_others();
     }
 }
 
