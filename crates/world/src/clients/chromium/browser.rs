@@ -11,7 +11,7 @@ use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
-use super::resolver_rules;
+use super::{pads_heads, resolver_rules, script, uses_cache};
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
@@ -117,20 +117,14 @@ impl Browser {
         self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
 
-    /// Opens an empty tab in a context. `cache` enables the context's HTTP cache for the tab, and `pauses`
-    /// makes the tab pause its requests. `script` runs in each document before the document's own scripts.
-    pub(super) fn open_tab(
-        &mut self,
-        context: &Context,
-        cache: bool,
-        pauses: bool,
-        script: Option<&str>,
-    ) -> Result<Tab, PipeError> {
+    /// Opens an empty tab in a context, with cache, scripts and pauses as the load needs them.
+    pub(super) fn open_tab(&mut self, context: &Context, loading: &Loading) -> Result<Tab, PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": context.0});
         let target = self.call_for("Target.createTarget", &target, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
         let session = self.call_for("Target.attachToTarget", &attach, "sessionId")?;
         let tab = Tab { target, session };
+        let (cache, pauses) = (uses_cache(loading.job), pads_heads(loading.job));
         for (method, params) in [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
@@ -141,15 +135,13 @@ impl Browser {
         ]
         .into_iter()
         .chain(pauses.then(|| ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]}))))
-        .chain(script.map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))))
-        {
+        .chain(
+            script(loading)
+                .map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))),
+        ) {
             self.call(Some(&tab), method, &params)?;
         }
         Ok(tab)
-    }
-
-    pub(super) fn clear_cache(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        self.call(Some(tab), "Network.clearBrowserCache", &json!({})).map(drop)
     }
 
     /// Calls a method of a tab, or of the browser itself if `tab` is None.

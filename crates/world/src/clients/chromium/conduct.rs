@@ -2,10 +2,11 @@
 //! page navigates away, closes the tab, opens a window, makes too many requests or blocks its thread.
 
 use fastopen_netns::clock::monotonic_ns;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::browser::{Browser, Tab};
 use super::pipe::{Event, PipeError};
+use super::text;
 
 /// Interval between liveness checks, and timeout of a check, in nanoseconds.
 const PERIOD_NS: u64 = 8_000_000_000;
@@ -35,7 +36,6 @@ impl Conduct {
         browser: &mut Browser,
         tab: &Tab,
     ) -> Result<(), PipeError> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let not_allowed = |what: String| Err(PipeError::Refused(format!("the page {what}")));
         let params = &event.params;
         match event.method.as_str() {
@@ -49,7 +49,7 @@ impl Conduct {
                 if self.requests > self.most_requests {
                     return not_allowed(format!("made more than {} requests", self.most_requests));
                 }
-                let navigation = (text(&params["frameId"]), text(&params["loaderId"]));
+                let navigation = (text(&params["frameId"]).to_owned(), text(&params["loaderId"]).to_owned());
                 let page = self.page.get_or_insert_with(|| navigation.clone());
                 if params["type"] == "Document" && navigation.0 == page.0 && navigation.1 != page.1 {
                     return not_allowed(format!("navigated to {}", text(&params["request"]["url"])));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::observer::Resources;
 use super::pipe::Event;
-use super::{is_local, uses_cache};
+use super::{is_local, text, uses_cache};
 use crate::clients::Loading;
 use crate::engine;
 
@@ -68,13 +68,10 @@ impl<'a> RequestHeads<'a> {
         let request = &event.params["request"];
         let mut answer = json!({"requestId": event.params["requestId"]});
         if let Some((number, false)) = self.resources.next(request) {
-            let fields = fields(&request["headers"]);
-            let fields: Vec<_> = self
-                .filled(number, &event.params, fields)
-                .into_iter()
-                .map(|(name, value)| json!({"name": name, "value": value}))
-                .collect();
-            answer["headers"] = fields.into();
+            let fields = request["headers"].as_object().into_iter().flatten();
+            let fields = fields.map(|(name, value)| (name.clone(), text(value).to_owned())).collect();
+            let filled = self.filled(number, &event.params, fields).into_iter();
+            answer["headers"] = filled.map(|(name, value)| json!({"name": name, "value": value})).collect();
         }
         self.wait_for_turn();
         Some(answer)
@@ -222,17 +219,8 @@ fn is_trustworthy(url: &str) -> bool {
     url.starts_with("https:") || is_local(host) || loopback
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 /// Name and value of a header field.
 type Field = (String, String);
-
-fn fields(headers: &Value) -> Vec<Field> {
-    let named = headers.as_object().into_iter().flatten();
-    named.map(|(name, value)| (name.clone(), text(value).to_owned())).collect()
-}
 
 fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()

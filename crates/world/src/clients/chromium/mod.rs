@@ -41,14 +41,8 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 #[derive(Default)]
 pub struct Chromium {
     browser: Option<Browser>,
-    visited: Option<Visited>,
-}
-
-/// A page load before the measured one. Its browser context keeps the cache and the session tickets.
-struct Visited {
-    browser: Browser,
-    context: Context,
-    error: Option<PipeError>,
+    /// The outcome of the page load before the measured one. Its context keeps cache and session tickets.
+    visited: Option<(Browser, Context, Result<(), PipeError>)>,
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
@@ -59,11 +53,6 @@ fn uses_cache(job: &Job) -> bool {
 
 fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
-}
-
-fn open_tab(browser: &mut Browser, context: &Context, loading: &Loading) -> Result<Tab, PipeError> {
-    let job = loading.job;
-    browser.open_tab(context, uses_cache(job), pads_heads(job), script(loading).as_deref())
 }
 
 /// Returns the script to run before the page's own scripts; None if none is needed.
@@ -80,7 +69,7 @@ impl Chromium {
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
-            let tab = open_tab(browser, &context, loading)?;
+            let tab = browser.open_tab(&context, loading)?;
             Ok::<_, PipeError>((context, tab))
         };
         if let Some(mut browser) = self.browser.take() {
@@ -106,7 +95,7 @@ impl UserAgent for Chromium {
             Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
         };
-        self.visited = Some(Visited { browser, context, error: outcome.and(closed).err() });
+        self.visited = Some((browser, context, outcome.and(closed)));
         Ok(())
     }
 
@@ -117,16 +106,15 @@ impl UserAgent for Chromium {
                 let (browser, context, tab) = self.open(loading)?;
                 (browser, context, Ok(tab))
             }
-            Some(Visited { mut browser, context, error }) => {
-                let mut open = || {
-                    let tab = open_tab(&mut browser, &context, loading)?;
+            Some((mut browser, context, visited)) => {
+                let tab = visited.and_then(|()| {
+                    let tab = browser.open_tab(&context, loading)?;
                     // Only the TLS sessions of the visit are needed, not its cache.
                     if uses_cache(loading.job) && settings.view == View::First {
-                        browser.clear_cache(&tab)?;
+                        browser.call(Some(&tab), "Network.clearBrowserCache", &json!({}))?;
                     }
                     Ok(tab)
-                };
-                let tab = error.map_or_else(&mut open, Err);
+                });
                 (browser, context, tab)
             }
         };
@@ -150,25 +138,23 @@ impl UserAgent for Chromium {
         };
         let opened = browser.watch.connections(None).blame(Fault::Machine, reading)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
-        let navigation = outcome.ok();
-        let start_ns = navigation.as_ref().map_or(started_ns, |navigation| navigation.start_ns);
-        let plt_ns = navigation.as_ref().map(|navigation| navigation.plt_ns(loading));
+        let (navigated_ns, metrics) = outcome.ok().unzip();
+        let start_ns = navigated_ns.unwrap_or(started_ns);
+        let plt_ns = metrics.as_ref().map(|metrics| plt_ns(metrics, loading));
         let mut loaded = seen_at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
         observer.complete(&mut loaded, start_ns);
-        loaded.browser = navigation.map(|navigation| navigation.metrics);
+        loaded.browser = metrics;
         after();
-        // A screenshot takes time and draws frames, so it is taken after the load.
-        if let Some((record, tab)) =
-            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| settings.screenshot)
-        {
-            match browser.screenshot(tab) {
-                Ok(picture) => record.screenshot_png = Some(picture),
-                Err(error) => record.screenshot_error = Some(error.to_string()),
+        if let Some((record, tab)) = loaded.browser.as_mut().zip(tab.as_ref().ok()) {
+            // A screenshot takes time and draws frames, so it is taken after the load.
+            if settings.screenshot {
+                match browser.screenshot(tab) {
+                    Ok(picture) => record.screenshot_png = Some(picture),
+                    Err(error) => record.screenshot_error = Some(error.to_string()),
+                }
             }
-        }
-        if let Some(((record, tab), film)) = loaded.browser.as_mut().zip(tab.as_ref().ok()).zip(film) {
             // A browser that has ended returns no pictures, which is not an error.
-            if let Ok((frames, dropped)) = film.end(&mut browser, tab, start_ns) {
+            if let Some(Ok((frames, dropped))) = film.map(|film| film.end(&mut browser, tab, start_ns)) {
                 (record.frames, record.frames_dropped) = (frames, dropped);
             }
         }
@@ -192,14 +178,15 @@ fn resolver_rules(loading: &Loading) -> String {
 }
 
 /// Loads the page. Returns when all expected requests have ended or none has been in flight for a while; with
-/// recorded bodies, at most `SETTLE_NS` after the load event. Fails at the load's timeout.
+/// recorded bodies, at most `SETTLE_NS` after the load event. Fails at the load's timeout. The results are
+/// those of [`measure`].
 fn follow(
     browser: &mut Browser,
     tab: &Tab,
     loading: &Loading,
     observer: &mut LoadObserver,
     mut film: Option<&mut Film>,
-) -> Result<Navigation, PipeError> {
+) -> Result<(u64, BrowserRecord), PipeError> {
     let deadline = monotonic_ns() + loading.timeout_ns();
     let mut heads = pads_heads(loading.job).then(|| RequestHeads::new(loading));
     let url = url_of(loading, 0);
@@ -214,7 +201,7 @@ fn follow(
         } else {
             deadline
         };
-        if recorded && observer.is_loaded() && settled_at.is_none() {
+        if recorded && observer.loaded && settled_at.is_none() {
             settled_at = Some(monotonic_ns() + SETTLE_NS);
         }
         let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
@@ -242,21 +229,14 @@ fn follow(
             break;
         }
     }
-    let mut navigation = Navigation::measure(browser, tab)?;
-    navigation.metrics.dialogs = conduct.dialogs;
-    Ok(navigation)
+    let (start_ns, metrics) = measure(browser, tab)?;
+    Ok((start_ns, BrowserRecord { dialogs: conduct.dialogs, ..metrics }))
 }
 
 /// Returns the URL of a resource as it appears in the served bodies.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.job.page.resources[number].url.rewritten(rewrite)
-}
-
-struct Navigation {
-    /// Start of the navigation on the monotonic clock.
-    start_ns: u64,
-    metrics: BrowserRecord,
 }
 
 /// A script that returns the times of events such as load, in milliseconds since the navigation's start.
@@ -270,36 +250,32 @@ const METRICS_SCRIPT: &str = "(() => {
     return [loadEventEnd, domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
 })()";
 
-impl Navigation {
-    fn measure(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
-        let metrics = browser.call(Some(tab), "Performance.getMetrics", &json!({}))?;
-        let start = metrics["metrics"]
-            .as_array()
-            .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
-            .and_then(|metric| metric["value"].as_f64());
-        let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
-        let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
-        let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
-        let missing = || PipeError::Refused("the browser did not report when the page was loaded".into());
-        let metrics = BrowserRecord {
-            product: browser.product.clone(),
-            load_event_ns: value(0).filter(|at| *at > 0).ok_or_else(missing)?,
-            dom_content_loaded_ns: value(1).ok_or_else(missing)?,
-            first_contentful_paint_ns: value(2),
-            largest_contentful_paint_ns: value(3),
-            ..BrowserRecord::default()
-        };
-        Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
-    }
+/// Returns the start of the navigation on the monotonic clock, and the browser's metrics.
+fn measure(browser: &mut Browser, tab: &Tab) -> Result<(u64, BrowserRecord), PipeError> {
+    let metrics = browser.call(Some(tab), "Performance.getMetrics", &json!({}))?;
+    let start = metrics["metrics"]
+        .as_array()
+        .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
+        .and_then(|metric| metric["value"].as_f64());
+    let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
+    let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
+    let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
+    let missing = || PipeError::Refused("the browser did not report when the page was loaded".into());
+    let metrics = BrowserRecord {
+        product: browser.product.clone(),
+        load_event_ns: value(0).filter(|at| *at > 0).ok_or_else(missing)?,
+        dom_content_loaded_ns: value(1).ok_or_else(missing)?,
+        first_contentful_paint_ns: value(2),
+        largest_contentful_paint_ns: value(3),
+        ..BrowserRecord::default()
+    };
+    Ok((nanoseconds(start.ok_or_else(missing)?), metrics))
+}
 
-    /// Returns the page load time. Adds processing before the load event, which synthetic pages do not do.
-    fn plt_ns(&self, loading: &Loading) -> u64 {
-        let processing = loading.synthetic_page.map_or(0, |_| {
-            (loading.job.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale)
-                as u64
-        });
-        self.metrics.load_event_ns + processing
-    }
+/// Returns the page load time. Adds processing before the load event, which synthetic pages do not do.
+fn plt_ns(metrics: &BrowserRecord, loading: &Loading) -> u64 {
+    let us = loading.synthetic_page.map_or(0, |_| loading.job.page.load_event_processing_us);
+    metrics.load_event_ns + (us as f64 * 1000.0 * loading.policy.processing_scale) as u64
 }
 
 /// Converts a browser's time in seconds, which has a resolution of a microsecond, to nanoseconds.
@@ -309,4 +285,9 @@ fn nanoseconds(seconds: f64) -> u64 {
 
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
+}
+
+/// Returns a JSON string; the empty string for other values.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use fastopen_replay::tls::SessionStart;
 use serde_json::Value;
 
 use super::pipe::{Event, PipeError};
-use super::{at_ns, nanoseconds};
+use super::{at_ns, nanoseconds, text};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
@@ -27,8 +27,8 @@ impl Resources {
     /// Returns the index of the next resource with the method and URL of a `Network.Request`, and false. If
     /// all such resources were requested before, returns the last one and true; None if there are none.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
-        let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
-        let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
+        let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
+        let (numbers, observed) = self.0.get_mut(&key)?;
         *observed += 1;
         let number = numbers.get(*observed - 1).or(numbers.last())?;
         Some((*number, *observed > numbers.len()))
@@ -47,7 +47,8 @@ pub(super) struct LoadObserver<'a> {
     in_flight: BTreeMap<String, ObservedRequest>,
     done: Vec<ObservedRequest>,
     frame: Option<String>,
-    loaded: bool,
+    /// True after the load event.
+    pub(super) loaded: bool,
 }
 
 /// A request as the browser reports it. Times are in nanoseconds on the monotonic clock.
@@ -83,10 +84,6 @@ impl<'a> LoadObserver<'a> {
         self.loaded && self.in_flight.is_empty()
     }
 
-    pub(super) fn is_loaded(&self) -> bool {
-        self.loaded
-    }
-
     pub(super) fn is_complete(&self) -> bool {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
@@ -104,11 +101,8 @@ impl<'a> LoadObserver<'a> {
         let url = |observed: &ObservedRequest| {
             observed.resource.map(|number| self.loading.job.page.resources[number].url.to_string())
         };
-        let waits = self
-            .in_flight
-            .values()
-            .find_map(url)
-            .map_or_else(String::new, |url| format!(", waiting for {url}"));
+        let waits = self.in_flight.values().find_map(url).map(|url| format!(", waiting for {url}"));
+        let waits = waits.unwrap_or_default();
         let what = if self.loaded { "requests went on" } else { "no load event" };
         format!("{what} within the time limit{waits}")
     }
@@ -116,22 +110,22 @@ impl<'a> LoadObserver<'a> {
     /// Updates the observed requests from a browser event. Fails if the event reports that the page crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
-        let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
+        let id = text(&params["requestId"]);
         match event.method.as_str() {
-            "Network.requestWillBeSent" => self.will_be_sent(id(), params),
+            "Network.requestWillBeSent" => self.will_be_sent(id, params),
             "Network.responseReceived" => {
-                if let Some(observed) = self.in_flight.get_mut(&id()) {
+                if let Some(observed) = self.in_flight.get_mut(id) {
                     observed.response_received(&params["response"]);
                 }
             }
             "Network.requestServedFromCache" => {
-                if let Some(observed) = self.in_flight.get_mut(&id()) {
+                if let Some(observed) = self.in_flight.get_mut(id) {
                     observed.from_cache = true;
                 }
             }
-            "Network.loadingFinished" => self.ended(&id(), at_ns(&params["timestamp"]), None),
+            "Network.loadingFinished" => self.ended(id, at_ns(&params["timestamp"]), None),
             "Network.loadingFailed" => {
-                self.ended(&id(), at_ns(&params["timestamp"]), Some(failure(params)));
+                self.ended(id, at_ns(&params["timestamp"]), Some(failure(params)));
             }
             "Page.lifecycleEvent"
                 if params["name"] == "load" && self.frame.as_deref() == params["frameId"].as_str() =>
@@ -146,13 +140,13 @@ impl<'a> LoadObserver<'a> {
         Ok(())
     }
 
-    fn will_be_sent(&mut self, id: String, params: &Value) {
+    fn will_be_sent(&mut self, id: &str, params: &Value) {
         let now = at_ns(&params["timestamp"]);
         // The first request is for the page's document.
         if self.frame.is_none() {
             self.frame = params["frameId"].as_str().map(str::to_owned);
         }
-        if let Some(mut redirected) = self.in_flight.remove(&id) {
+        if let Some(mut redirected) = self.in_flight.remove(id) {
             redirected.response_received(&params["redirectResponse"]);
             redirected.end_ns = now;
             // An internal redirect of the browser, which no origin sees.
@@ -162,19 +156,22 @@ impl<'a> LoadObserver<'a> {
             self.done.push(redirected);
         }
         let request = &params["request"];
-        if !request["url"].as_str().is_some_and(|url| url.starts_with("http")) {
+        if !text(&request["url"]).starts_with("http") {
             return;
         }
         let (resource, again) = self.resources.next(request).unzip();
-        let again = again.unwrap_or(false);
         if let (Some(number), Some(expected)) = (resource, &mut self.expected) {
             expected[number] = false;
         }
-        let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
-        let (method, url, queued_ns) = (text("method"), text("url"), now);
-        let observed =
-            ObservedRequest { method, url, resource, again, queued_ns, ..ObservedRequest::default() };
-        self.in_flight.insert(id, observed);
+        let observed = ObservedRequest {
+            method: text(&request["method"]).to_owned(),
+            url: text(&request["url"]).to_owned(),
+            resource,
+            again: again.unwrap_or(false),
+            queued_ns: now,
+            ..ObservedRequest::default()
+        };
+        self.in_flight.insert(id.to_owned(), observed);
     }
 
     fn ended(&mut self, id: &str, at_ns: Option<u64>, error: Option<String>) {
