@@ -79,43 +79,40 @@ fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     lookups
 }
 
-struct ConnectionRecords {
+struct ConnectionRecords<'a> {
+    loading: &'a Loading<'a>,
     start_ns: u64,
+    /// Counts of the QUIC packets of each connection.
+    packets: BTreeMap<FourTuple, Passed>,
     records: Vec<ConnectionRecord>,
     four_tuples: Vec<Option<FourTuple>>,
     numbers: BTreeMap<FourTuple, usize>,
 }
 
-impl ConnectionRecords {
-    fn new(loading: &Loading, start_ns: u64, opened: &[Opened], accepted: &[AcceptedConnection]) -> Self {
-        let mut connections =
-            Self { start_ns, records: Vec::new(), four_tuples: Vec::new(), numbers: BTreeMap::new() };
+impl<'a> ConnectionRecords<'a> {
+    fn new(loading: &'a Loading, start_ns: u64, opened: &[Opened], accepted: &[AcceptedConnection]) -> Self {
+        let packets = loading.tap.map(ClientTap::seen).unwrap_or_default();
+        let (records, four_tuples, numbers) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut connections = Self { loading, start_ns, packets, records, four_tuples, numbers };
         let mut by_port: BTreeMap<(u16, SocketAddr), &AcceptedConnection> =
             accepted.iter().map(|one| ((one.four_tuple.client.port(), one.four_tuple.origin), one)).collect();
-        let seen = loading.tap.map(ClientTap::seen).unwrap_or_default();
         // Connections over loopback stay within the client.
         for one in opened.iter().filter(|one| !one.peer.ip().is_loopback()) {
             let port = one.local.map_or(0, |local| local.port());
             let accepted = by_port.remove(&(port, one.peer));
-            connections.add(loading, one.peer, Some(one), accepted, &seen);
+            connections.add(one.peer, Some(one), accepted);
         }
         // Add the connections that interception did not report.
         let mut others: Vec<_> = by_port.into_values().collect();
         others.sort_by_key(|one| one.at_ns);
         for one in others {
-            connections.add(loading, one.four_tuple.origin, None, Some(one), &seen);
+            connections.add(one.four_tuple.origin, None, Some(one));
         }
         connections
     }
 
-    fn add(
-        &mut self,
-        loading: &Loading,
-        peer: SocketAddr,
-        opened: Option<&Opened>,
-        accepted: Option<&AcceptedConnection>,
-        seen: &BTreeMap<FourTuple, Passed>,
-    ) {
+    fn add(&mut self, peer: SocketAddr, opened: Option<&Opened>, accepted: Option<&AcceptedConnection>) {
+        let loading = self.loading;
         let id = self.records.len();
         let host = loading.hosts.iter().find(|(_, addresses)| addresses.iter().any(|one| one == peer.ip()));
         let opened_ns =
@@ -124,7 +121,7 @@ impl ConnectionRecords {
             .map(|one| one.four_tuple.client.port())
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
         // A QUIC client sends its first datagram as soon as it opens the connection.
-        let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
+        let quic = accepted.and_then(|one| self.packets.get(&one.four_tuple)).copied();
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
         // A connection without received segments was closed in SYN_SENT, even if the origin accepted it.
@@ -158,7 +155,7 @@ impl ConnectionRecords {
                 .and_then(|one| one.tls.as_ref())
                 .map(|one| self.session(one, loading.link.delays_ns(peer.ip()))),
             client: info.map(Into::into),
-            quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
+            quic: quic.map(|passed| QuicRecord { client: passed.into(), origin: None }),
             address: Some(peer.ip()),
             ..ConnectionRecord::default()
         });
