@@ -9,9 +9,6 @@ use fastopen_netns::{Result, init};
 
 use crate::contract::Engine;
 
-/// In real time, the link's thread polls the clock for this long before a packet is due, instead of sleeping.
-/// A thread that sleeps in a virtual machine usually wakes up no later than this.
-const SPIN_NS: u64 = 200_000;
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// Wall clock at the start of a job with recorded bodies in virtual time: 2036-01-01. Chromium is then more
@@ -22,14 +19,13 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// to 4096 ticks since boot (kernel/time/timer.c). In virtual time, every load begins at a multiple of this
 /// period, so that the kernel rounds its timers like those of other loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
-/// Interval in virtual time between requests that a browser makes simultaneously, about as in real time.
-const REQUEST_SPACING_NS: u64 = 200_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
-/// instead of sleeping. It is 0 in virtual time, which advances only while all threads sleep.
+/// instead of sleeping. A thread that sleeps in a virtual machine usually wakes up no later than this. It is 0
+/// in virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
-        Engine::Host => SPIN_NS,
+        Engine::Host => 200_000,
         Engine::Virtual => 0,
     }
 }
@@ -57,11 +53,12 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time in nanoseconds between requests that Chromium's driver pauses to pad headers.
+/// Returns the minimum time in nanoseconds between requests that Chromium's driver pauses to pad headers. In
+/// virtual time, it is about the interval between simultaneous requests of a browser in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,
-        Engine::Virtual => REQUEST_SPACING_NS,
+        Engine::Virtual => 200_000,
     }
 }
 
