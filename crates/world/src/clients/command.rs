@@ -61,9 +61,7 @@ impl UserAgent for CommandLine {
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
-        let run = run(loading, &home)?;
-        let unfinished = run.unfinished.clone();
-        drop(run);
+        let unfinished = run(loading, &home)?.unfinished;
         self.visited = Some(home);
         unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
     }
@@ -78,8 +76,7 @@ impl UserAgent for CommandLine {
         let remedy = || "with the virtual engine, run fastopen kernel build".into();
         let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
-        let unfinished = run.unfinished.clone();
-        let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, unfinished);
+        let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, run.unfinished);
         after();
         Ok(loaded)
     }

@@ -30,8 +30,13 @@ pub fn connect(
     stream: impl Duplex,
     secured: impl Fn(TlsRecord) + Send + 'static,
 ) -> io::Result<TlsStream<Box<dyn Duplex>>> {
-    let name = server_name(host)
-        .ok_or_else(|| io::Error::other(format!("{host} is not a valid server name for TLS")))?;
+    let name = match address(host) {
+        Some(address) => ServerName::IpAddress(address.into()),
+        None => ServerName::DnsName(
+            DnsName::try_from(host.to_owned())
+                .map_err(|_| io::Error::other(format!("{host} is not a valid server name for TLS")))?,
+        ),
+    };
     let (stream, counters) = counted::<Traffic>(stream);
     TlsStream::connect(config, name, Box::new(stream) as Box<dyn Duplex>, move |handshake| {
         let traffic = counters.with(|traffic| *traffic);
@@ -82,11 +87,4 @@ pub fn fetch_tickets(
         }
         Ok(())
     })
-}
-
-fn server_name(host: &str) -> Option<ServerName<'static>> {
-    match address(host) {
-        Some(address) => Some(ServerName::IpAddress(address.into())),
-        None => DnsName::try_from(host.to_owned()).ok().map(ServerName::DnsName),
-    }
 }

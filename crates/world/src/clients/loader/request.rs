@@ -25,7 +25,12 @@ impl Loading<'_> {
         if let Ok(target) = resource.url.target().parse() {
             *request.uri_mut() = target;
         }
-        let host = self.authority(resource);
+        let encrypted = resource.url.is_encrypted(self.schemes);
+        let host = match (resource.url.host(), resource.url.port()) {
+            (host, 80) if !encrypted => host.to_owned(),
+            (host, 443) if encrypted => host.to_owned(),
+            (host, port) => format!("{host}:{port}"),
+        };
         let headers = request.headers_mut();
         set(headers, &HOST, &host);
         set(headers, &USER_AGENT, "fastopen");
@@ -53,17 +58,8 @@ impl Loading<'_> {
             number.set_sensitive(true);
         }
         headers.remove(HOST);
-        *request.uri_mut() = absolute(request.uri(), resource.url.is_encrypted(self.schemes), &host);
+        *request.uri_mut() = absolute(request.uri(), encrypted, &host);
         request
-    }
-
-    fn authority(&self, resource: &Resource) -> String {
-        match (resource.url.host(), resource.url.port()) {
-            (host, port) if port == if resource.url.is_encrypted(self.schemes) { 443 } else { 80 } => {
-                host.to_owned()
-            }
-            (host, port) => format!("{host}:{port}"),
-        }
     }
 }
 
