@@ -237,9 +237,10 @@ pub struct FrameRecord {
 }
 
 /// The end (client or origin servers) at which the times of requests and connections were measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
+    #[default]
     Client,
     Origins,
 }
@@ -448,9 +449,9 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a TLS handshake that was complete at `secured_ns`, without the fields that are
-    /// set later: `sent_bytes`, `received_bytes` and `origin`.
-    pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
+    /// Creates the record of a TLS handshake that was complete at `secured_ns`, without the origin's view. The
+    /// client had then sent and received these numbers of bytes.
+    pub fn new(handshake: tls::Handshake, sent_bytes: u64, received_bytes: u64, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
         Self {
@@ -462,8 +463,8 @@ impl TlsRecord {
             resumed,
             early_bytes,
             hello_bytes,
-            sent_bytes: 0,
-            received_bytes: 0,
+            sent_bytes,
+            received_bytes,
             origin: None,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fastopen_intercept::Opened;
+use fastopen_replay::counters::Traffic;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
 use fastopen_replay::sockets::FourTuple;
 
@@ -168,11 +169,8 @@ impl<'a> ConnectionRecords<'a> {
         let complete = handshake.handshake.complete;
         let secured_ns =
             self.since_start(if complete { at_ns.saturating_sub(up_ns) } else { at_ns + down_ns });
-        TlsRecord {
-            sent_bytes: handshake.traffic.bytes_read,
-            received_bytes: handshake.traffic.bytes_written,
-            ..TlsRecord::new(handshake.handshake.clone(), secured_ns)
-        }
+        let Traffic { bytes_read, bytes_written, .. } = handshake.traffic;
+        TlsRecord::new(handshake.handshake.clone(), bytes_read, bytes_written, secured_ns)
     }
 
     fn since_start(&self, at_ns: u64) -> u64 {

@@ -39,12 +39,8 @@ pub fn connect(
     };
     let (stream, counters) = counted::<Traffic>(stream);
     TlsStream::connect(config, name, Box::new(stream) as Box<dyn Duplex>, move |handshake| {
-        let traffic = counters.with(|traffic| *traffic);
-        secured(TlsRecord {
-            sent_bytes: traffic.bytes_written,
-            received_bytes: traffic.bytes_read,
-            ..TlsRecord::new(handshake, monotonic_ns())
-        });
+        let Traffic { bytes_read, bytes_written, .. } = counters.with(|traffic| *traffic);
+        secured(TlsRecord::new(handshake, bytes_written, bytes_read, monotonic_ns()));
     })
 }
 
