@@ -186,8 +186,6 @@ impl<'a> LoadObserver<'a> {
     /// browser's, counted from `start_ns`, and adds requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
-        let missing: Vec<_> =
-            self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
         // If the origins refuse a CORS preflight, the browser does not send the actual request.
         let responses = self.loading.synthetic_page.map(|synthetic| &synthetic.responses);
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
@@ -250,7 +248,8 @@ impl<'a> LoadObserver<'a> {
             }
         }
         // If the load did not finish, this explains the missing requests.
-        for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
+        let missing = self.expected.into_iter().flatten().enumerate().filter(|(_, missing)| *missing);
+        for (resource, _) in missing.filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
                 let error = Some("the browser did not request it".to_owned());
                 loaded.requests.push(RequestRecord { resource, error, ..RequestRecord::default() });
