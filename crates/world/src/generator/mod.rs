@@ -74,7 +74,6 @@ pub fn run(
         end_ns: start_ns + load.duration_ns,
         arrived: 0,
         under_way: BTreeMap::new(),
-        last_began_ns: None,
         outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
@@ -105,7 +104,8 @@ pub fn run(
             }
         }
     }
-    Ok(generator.finish())
+    generator.outcome.elapsed_ns = monotonic_ns() - start_ns;
+    Ok(generator.outcome)
 }
 
 struct Generator<'a> {
@@ -118,7 +118,6 @@ struct Generator<'a> {
     arrived: u64,
     /// The transactions that have not ended, by number.
     under_way: BTreeMap<u64, Transaction<'a>>,
-    last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
 }
@@ -153,7 +152,7 @@ impl Generator<'_> {
             return;
         };
         let late_ns = now_ns - due_ns;
-        self.last_began_ns = Some(now_ns);
+        self.outcome.arrived_over_ns = now_ns - self.start_ns;
         self.outcome.begun += 1;
         self.outcome.late += u64::from(late_ns > self.load.late_ns);
         self.outcome.lateness_us.0.saturating_record(late_ns / 1000);
@@ -188,12 +187,6 @@ impl Generator<'_> {
             let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
             count(&mut self.outcome, &transaction, Progress::Failed(what));
         }
-    }
-
-    fn finish(mut self) -> Outcome {
-        self.outcome.elapsed_ns = monotonic_ns() - self.start_ns;
-        self.outcome.arrived_over_ns = self.last_began_ns.map_or(0, |last_ns| last_ns - self.start_ns);
-        self.outcome
     }
 }
 
