@@ -82,7 +82,7 @@ impl Loading<'_> {
 }
 
 /// The results of a load, with times in nanoseconds since its start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Loaded {
     /// The start of the load on the monotonic clock.
     pub start_ns: u64,

@@ -30,7 +30,7 @@ use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
-    ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
+    ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, TlsRecord,
 };
 use crate::engine::first_port;
 use crate::failure::{Blame, Failure};
@@ -100,15 +100,15 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             resolver: loading.resolver.clone(),
             stream: None,
             addresses: BTreeMap::new(),
-            lookups: Vec::new(),
             timeout_ns: loading.timeout_ns(),
-            start_ns: monotonic_ns(),
+            loaded: Loaded {
+                start_ns: monotonic_ns(),
+                requests: vec![RequestRecord::default(); requests.len()],
+                ..Loaded::default()
+            },
             senders: BTreeMap::new(),
             connecting: BTreeMap::new(),
-            records: vec![RequestRecord::default(); requests.len()],
             requests,
-            connections: Vec::new(),
-            four_tuples: Vec::new(),
             connection_error: None,
         };
         // In a task, because `block_on` would poll epoll before each poll of the page load, and so handle I/O
@@ -162,28 +162,24 @@ struct PageLoad {
     stream: Option<ResolverStream>,
     /// The state of the DNS lookup of each host, by host name.
     addresses: BTreeMap<String, LookupState>,
-    /// In the order in which the lookups began.
-    lookups: Vec<LookupRecord>,
     timeout_ns: u64,
-    start_ns: u64,
+    /// The results so far. The lookups are in the order in which they began.
+    loaded: Loaded,
     senders: Senders,
     /// The tasks of connections that cannot carry a request yet.
     connecting: BTreeMap<ConnectionId, AbortHandle>,
-    records: Vec<RequestRecord>,
-    connections: Vec<ConnectionRecord>,
-    four_tuples: Vec<Option<FourTuple>>,
     connection_error: Option<String>,
 }
 
 impl PageLoad {
     /// Loads the page. Also returns the senders of open connections: dropping one closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
-        let deadline = self.start_ns + self.timeout_ns;
+        let deadline = self.loaded.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
         self.perform_actions().await;
         while !self.scheduler.is_finished() && monotonic_ns() < deadline {
             let wakeup =
-                self.scheduler.next_wakeup().map_or(deadline, |at| (self.start_ns + at).min(deadline));
+                self.scheduler.next_wakeup().map_or(deadline, |at| (self.loaded.start_ns + at).min(deadline));
             tokio::select! {
                 biased;
                 report = reports.recv() => self.handle(report.expect("this end holds a sender")),
@@ -195,7 +191,7 @@ impl PageLoad {
     }
 
     fn now(&self) -> u64 {
-        monotonic_ns() - self.start_ns
+        monotonic_ns() - self.loaded.start_ns
     }
 
     fn handle(&mut self, report: Report) {
@@ -206,13 +202,13 @@ impl PageLoad {
             Report::ResolverSecured(tls) => return self.resolver_secured(tls),
             Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
-                self.four_tuples[connection.0] = Some(opened.four_tuple);
-                opened.complete(&mut self.connections[connection.0], self.start_ns);
+                self.loaded.four_tuples[connection.0] = Some(opened.four_tuple);
+                opened.complete(&mut self.loaded.connections[connection.0], self.loaded.start_ns);
                 Event::ConnectionEstablished(connection)
             }
             Report::Begun(connection, four_tuple) => {
-                self.connections[connection.0].client_port = Some(four_tuple.client.port());
-                self.four_tuples[connection.0] = Some(four_tuple);
+                self.loaded.connections[connection.0].client_port = Some(four_tuple.client.port());
+                self.loaded.four_tuples[connection.0] = Some(four_tuple);
                 return;
             }
             Report::Ready(connection) => {
@@ -220,8 +216,8 @@ impl PageLoad {
                 Event::ConnectionReady(connection)
             }
             Report::Secured(connection, tls) => {
-                let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
-                self.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });
+                let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
+                self.loaded.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });
                 Event::ConnectionSecured(connection)
             }
             Report::Failed(connection, error) => {
@@ -237,7 +233,7 @@ impl PageLoad {
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
             // The request was sent again on another connection.
             Report::End { connection, response, .. }
-                if self.records[response.resource].connection != Some(connection.0) =>
+                if self.loaded.requests[response.resource].connection != Some(connection.0) =>
             {
                 return;
             }
@@ -255,8 +251,8 @@ impl PageLoad {
     }
 
     fn record(&mut self, response: RequestRecord) {
-        let since_start = |at: Option<u64>| at.map(|at| at.saturating_sub(self.start_ns));
-        let record = &mut self.records[response.resource];
+        let since_start = |at: Option<u64>| at.map(|at| at.saturating_sub(self.loaded.start_ns));
+        let record = &mut self.loaded.requests[response.resource];
         *record = RequestRecord {
             connection: record.connection,
             connect_start_ns: record.connect_start_ns,
@@ -301,7 +297,7 @@ impl PageLoad {
         let host = server.host.clone();
         let Endpoint { version, address, encrypted } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
-        self.connections.push(ConnectionRecord {
+        self.loaded.connections.push(ConnectionRecord {
             id: id.0,
             host: host.clone(),
             port: server.port,
@@ -310,7 +306,7 @@ impl PageLoad {
             address: Some(address.ip()),
             ..ConnectionRecord::default()
         });
-        self.four_tuples.push(None);
+        self.loaded.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
         // If the port number would be above 65,535, the kernel chooses the port.
@@ -334,10 +330,10 @@ impl PageLoad {
             Some(LookupState::Failed) => self.fail(waiting.0.id),
             None => {
                 let host = host.clone();
-                let number = self.lookups.len() as u16;
+                let number = self.loaded.lookups.len() as u16;
                 let asked_ns = self.now();
                 let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
-                self.lookups.push(lookup);
+                self.loaded.lookups.push(lookup);
                 self.addresses.insert(host.clone(), LookupState::Asked(vec![waiting]));
                 self.ask(host, number);
             }
@@ -379,12 +375,12 @@ impl PageLoad {
     fn resolver_connected(&mut self, opened: Opened) {
         if let Some(stream) = &mut self.stream {
             stream.four_tuple = Some(opened.four_tuple);
-            opened.complete(&mut stream.record, self.start_ns);
+            opened.complete(&mut stream.record, self.loaded.start_ns);
         }
     }
 
     fn resolver_secured(&mut self, tls: TlsRecord) {
-        let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
+        let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
         if let Some(stream) = &mut self.stream {
             stream.record.tls = Some(TlsRecord { secured_ns, ..tls });
         }
@@ -393,9 +389,10 @@ impl PageLoad {
     fn resolver_failed(&mut self, error: &io::Error) {
         let asked = self.addresses.iter().filter(|(_, state)| matches!(state, LookupState::Asked(_)));
         for host in asked.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
-            let asked_ns = self.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
+            let asked_ns =
+                self.loaded.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
             let outcome = Err(format!("{host}: the resolver: {error}"));
-            let (asked_ns, answered_ns) = (self.start_ns + asked_ns, monotonic_ns());
+            let (asked_ns, answered_ns) = (self.loaded.start_ns + asked_ns, monotonic_ns());
             self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 0, outcome });
         }
     }
@@ -403,9 +400,9 @@ impl PageLoad {
     /// Records a finished lookup, and begins or fails the connections that waited for it.
     fn looked_up(&mut self, lookup: Lookup) {
         let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
-        if let Some(record) = self.lookups.iter_mut().find(|record| record.host == host) {
-            record.asked_ns = asked_ns.saturating_sub(self.start_ns);
-            record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.start_ns));
+        if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == host) {
+            record.asked_ns = asked_ns.saturating_sub(self.loaded.start_ns);
+            record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.loaded.start_ns));
             record.queries = queries;
             record.error = outcome.as_ref().err().cloned();
         }
@@ -440,7 +437,7 @@ impl PageLoad {
         }
         if self.resolver.is_some() {
             let now = self.now();
-            self.connections[id.0].opened_ns = now;
+            self.loaded.connections[id.0].opened_ns = now;
             self.scheduler.handle(now, Event::ConnectionBegins(id));
         }
         if let Some(address) = looked_up {
@@ -450,8 +447,8 @@ impl PageLoad {
     }
 
     fn send(&mut self, id: ConnectionId, resource: usize) {
-        let connection = &mut self.connections[id.0];
-        let record = &mut self.records[resource];
+        let connection = &mut self.loaded.connections[id.0];
+        let record = &mut self.loaded.requests[resource];
         record.connection = Some(id.0);
         if connection.requests == 0 {
             record.connect_start_ns = Some(connection.opened_ns);
@@ -474,22 +471,13 @@ impl PageLoad {
     }
 
     fn finish(self) -> (Loaded, Senders) {
-        let Self {
-            scheduler,
-            senders,
-            mut records,
-            mut connections,
-            mut four_tuples,
-            shared,
-            connection_error,
-            stream,
-            ..
-        } = self;
+        let Self { scheduler, shared, mut loaded, stream, connection_error, senders, .. } = self;
         if let Some(ResolverStream { record, four_tuple, .. }) = stream {
-            connections.push(ConnectionRecord { id: connections.len(), ..record });
-            four_tuples.push(four_tuple);
+            let id = loaded.connections.len();
+            loaded.connections.push(ConnectionRecord { id, ..record });
+            loaded.four_tuples.push(four_tuple);
         }
-        for (resource, record) in records.iter_mut().enumerate() {
+        for (resource, record) in loaded.requests.iter_mut().enumerate() {
             record.resource = resource;
             record.queued_ns = scheduler.queued_at(resource);
             record.error = match scheduler.state(resource) {
@@ -502,26 +490,16 @@ impl PageLoad {
                 }
             };
         }
-        records.retain(|record| scheduler.state(record.resource) != ResourceState::NotSelected);
+        loaded.requests.retain(|record| scheduler.state(record.resource) != ResourceState::NotSelected);
         let (evidence, quic) = (shared.sockets.evidence(), shared.quic_table.evidence());
-        for (connection, four_tuple) in connections.iter_mut().zip(&four_tuples) {
-            connection.client =
-                four_tuple.and_then(|four_tuple| evidence.get(&four_tuple)).copied().map(Into::into);
-            let seen = four_tuple.and_then(|four_tuple| quic.get(&four_tuple)).copied();
+        for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
+            let Some(four_tuple) = four_tuple else { continue };
+            connection.client = evidence.get(four_tuple).copied().map(Into::into);
+            let seen = quic.get(four_tuple).copied();
             connection.quic = seen.map(|seen| QuicRecord { client: seen.into(), origin: None });
         }
-        let loaded = Loaded {
-            start_ns: self.start_ns,
-            plt_ns: scheduler.plt(),
-            unfinished: (!scheduler.is_finished()).then(|| "not finished within the time limit".into()),
-            seen_at: SeenAt::Client,
-            unmatched: Vec::new(),
-            requests: records,
-            connections,
-            four_tuples,
-            lookups: self.lookups,
-            browser: None,
-        };
+        loaded.plt_ns = scheduler.plt();
+        loaded.unfinished = (!scheduler.is_finished()).then(|| "not finished within the time limit".into());
         (loaded, senders)
     }
 }
