@@ -11,7 +11,7 @@ use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
-use super::{pads_heads, resolver_rules, script, uses_cache};
+use super::{pads_heads, resolver_rules, script, text, uses_cache};
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
@@ -71,22 +71,18 @@ const TRUST: &str = "--ignore-certificate-errors-spki-list";
 /// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
-/// A running browser. Dropping it ends all its processes and removes its folder.
+/// A running browser with one open tab. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
     _program: Program,
     pub(super) pipe: Pipe,
     pub(super) watch: Watch,
     /// Name and version of the browser.
     pub(super) product: String,
-    home: Home,
-}
-
-/// A browser context. Contexts share no connections, cache, cookies, looked-up names or TLS sessions.
-pub(super) struct Context(String);
-
-pub(super) struct Tab {
+    /// IDs of the browser context, of its tab, and of the session in which the tab is controlled.
+    context: String,
     target: String,
     pub(super) session: String,
+    _home: Home,
 }
 
 impl Browser {
@@ -102,28 +98,33 @@ impl Browser {
         let starting = format!("starting {}", program.display());
         let Started { mut child, watch, .. } = home.start(command, None, true, &starting)?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
-        let (pipe, product) = (Pipe::new(to, from), String::new());
-        let mut browser = Self { _program: Program(child), pipe, watch, product, home };
+        let mut pipe = Pipe::new(to, from);
+        let program = Program(child);
         let until = monotonic_ns() + START_TIMEOUT_NS;
-        let version = browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
-            let last = browser.home.output.last_lines(1);
+        let version = pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
+            let last = home.output.last_lines(1);
             Failure::new(Fault::Machine, format!("starting the browser: {error}{last}"))
         })?;
-        version["product"].as_str().unwrap_or("unknown").clone_into(&mut browser.product);
-        Ok(browser)
+        let product = version["product"].as_str().unwrap_or("unknown").to_owned();
+        let (context, target, session) = Default::default();
+        Ok(Self { _program: program, pipe, watch, product, context, target, session, _home: home })
     }
 
-    pub(super) fn create_context(&mut self) -> Result<Context, PipeError> {
-        self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
+    /// Creates a browser context, and opens a tab in it. Contexts share no connections, cache, cookies,
+    /// looked-up names or TLS sessions.
+    pub(super) fn open_context(&mut self, loading: &Loading) -> Result<(), PipeError> {
+        let created = self.call_browser("Target.createBrowserContext", &json!({}))?;
+        text(&created["browserContextId"]).clone_into(&mut self.context);
+        self.open_tab(loading)
     }
 
-    /// Opens an empty tab in a context, with cache, scripts and pauses as the load needs them.
-    pub(super) fn open_tab(&mut self, context: &Context, loading: &Loading) -> Result<Tab, PipeError> {
-        let target = json!({"url": "about:blank", "browserContextId": context.0});
-        let target = self.call_for("Target.createTarget", &target, "targetId")?;
-        let attach = json!({"targetId": target, "flatten": true});
-        let session = self.call_for("Target.attachToTarget", &attach, "sessionId")?;
-        let tab = Tab { target, session };
+    /// Opens an empty tab in the context, with cache, scripts and pauses as the load needs them.
+    pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
+        let target = json!({"url": "about:blank", "browserContextId": self.context});
+        text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.target);
+        let attach = json!({"targetId": self.target, "flatten": true});
+        let attached = self.call_browser("Target.attachToTarget", &attach)?;
+        text(&attached["sessionId"]).clone_into(&mut self.session);
         let (cache, pauses) = (uses_cache(loading.job), pads_heads(loading.job));
         for (method, params) in [
             ("Page.enable", json!({})),
@@ -139,41 +140,40 @@ impl Browser {
             script(loading)
                 .map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))),
         ) {
-            self.call(Some(&tab), method, &params)?;
+            self.call(method, &params)?;
         }
-        Ok(tab)
+        Ok(())
     }
 
-    /// Calls a method of a tab, or of the browser itself if `tab` is None.
-    pub(super) fn call(
-        &mut self,
-        tab: Option<&Tab>,
-        method: &str,
-        params: &Value,
-    ) -> Result<Value, PipeError> {
-        let until_ns = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
+    /// Calls a method of the tab without waiting for the result. Returns the call's ID.
+    pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<u64, PipeError> {
+        self.pipe.send(Some(&self.session), method, params)
     }
 
-    fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
-        let answer = self.call(None, method, params)?;
-        Ok(answer[key].as_str().unwrap_or_default().to_owned())
+    /// Calls a method of the tab.
+    pub(super) fn call(&mut self, method: &str, params: &Value) -> Result<Value, PipeError> {
+        self.pipe.call(Some(&self.session), method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)
+    }
+
+    /// Calls a method of the browser itself.
+    fn call_browser(&mut self, method: &str, params: &Value) -> Result<Value, PipeError> {
+        self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)
     }
 
     /// Returns a PNG in base64.
-    pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
-        let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
+    pub(super) fn screenshot(&mut self) -> Result<String, PipeError> {
+        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
         data.map(str::to_owned).ok_or_else(|| PipeError::Refused("the browser returned no picture".into()))
     }
 
-    pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        self.call(None, "Target.closeTarget", &json!({"targetId": tab.target})).map(drop)
+    pub(super) fn close_tab(&mut self) -> Result<(), PipeError> {
+        self.call_browser("Target.closeTarget", &json!({"targetId": self.target})).map(drop)
     }
 
-    pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
-        let context = json!({"browserContextId": context.0});
-        self.call(None, "Target.disposeBrowserContext", &context).map(drop)
+    pub(super) fn close_context(&mut self) -> Result<(), PipeError> {
+        let context = json!({"browserContextId": self.context});
+        self.call_browser("Target.disposeBrowserContext", &context).map(drop)
     }
 }
 

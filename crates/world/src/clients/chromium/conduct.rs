@@ -4,7 +4,7 @@
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::json;
 
-use super::browser::{Browser, Tab};
+use super::browser::Browser;
 use super::pipe::{Event, PipeError};
 use super::text;
 
@@ -30,19 +30,13 @@ impl Conduct {
     }
 
     /// Accepts the page's dialogs. Fails if it navigates, closes, opens a window or makes too many requests.
-    pub(super) fn handle(
-        &mut self,
-        event: &Event,
-        browser: &mut Browser,
-        tab: &Tab,
-    ) -> Result<(), PipeError> {
+    pub(super) fn handle(&mut self, event: &Event, browser: &mut Browser) -> Result<(), PipeError> {
         let not_allowed = |what: String| Err(PipeError::Refused(format!("the page {what}")));
         let params = &event.params;
         match event.method.as_str() {
             "Page.javascriptDialogOpening" => {
                 self.dialogs += 1;
-                let accept = json!({"accept": true});
-                browser.pipe.send(Some(&tab.session), "Page.handleJavaScriptDialog", &accept)?;
+                browser.send("Page.handleJavaScriptDialog", &json!({"accept": true}))?;
             }
             "Network.requestWillBeSent" => {
                 self.requests += 1;
@@ -65,7 +59,7 @@ impl Conduct {
             "Page.windowOpen" => {
                 return not_allowed(format!("opened a window with {}", text(&params["url"])));
             }
-            "Target.detachedFromTarget" if params["sessionId"] == tab.session.as_str() => {
+            "Target.detachedFromTarget" if params["sessionId"] == browser.session.as_str() => {
                 return not_allowed("closed itself".into());
             }
             _ => {}
@@ -74,13 +68,12 @@ impl Conduct {
     }
 
     /// Starts a liveness check. Fails if the page has not answered the previous one.
-    pub(super) fn check_liveness(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
+    pub(super) fn check_liveness(&mut self, browser: &mut Browser) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;
             return Err(PipeError::Refused(format!("the page did not respond for {seconds} s")));
         }
-        let nothing = json!({"expression": "0"});
-        browser.pipe.awaited = Some(browser.pipe.send(Some(&tab.session), "Runtime.evaluate", &nothing)?);
+        browser.pipe.awaited = Some(browser.send("Runtime.evaluate", &json!({"expression": "0"}))?);
         self.due_ns = monotonic_ns() + PERIOD_NS;
         Ok(())
     }

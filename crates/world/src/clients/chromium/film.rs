@@ -3,7 +3,7 @@
 use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use serde_json::json;
 
-use super::browser::{Browser, Tab};
+use super::browser::Browser;
 use super::pipe::{Event, PipeError};
 use crate::contract::FrameRecord;
 
@@ -24,24 +24,19 @@ pub(super) struct Film {
 }
 
 impl Film {
-    pub(super) fn start(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
+    pub(super) fn start(browser: &mut Browser) -> Result<Self, PipeError> {
         let settings = json!({"format": "jpeg", "quality": QUALITY, "maxWidth": SIZE, "maxHeight": SIZE});
-        browser.pipe.send(Some(&tab.session), "Page.startScreencast", &settings)?;
+        browser.send("Page.startScreencast", &settings)?;
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
     /// Acknowledges a screenshot, so that the browser sends more. Stores it if the total size permits.
-    pub(super) fn handle(
-        &mut self,
-        event: &mut Event,
-        browser: &mut Browser,
-        tab: &Tab,
-    ) -> Result<(), PipeError> {
+    pub(super) fn handle(&mut self, event: &mut Event, browser: &mut Browser) -> Result<(), PipeError> {
         if event.method != "Page.screencastFrame" {
             return Ok(());
         }
         let acknowledged = json!({"sessionId": event.params["sessionId"]});
-        browser.pipe.send(Some(&tab.session), "Page.screencastFrameAck", &acknowledged)?;
+        browser.send("Page.screencastFrameAck", &acknowledged)?;
         let (now, wall) = (monotonic_ns(), realtime_ns());
         let shown = event.params["metadata"]["timestamp"].as_f64().map(|seconds| (seconds * 1e9) as u64);
         let age = shown.map_or(0, |shown| wall.saturating_sub(shown));
@@ -60,21 +55,20 @@ impl Film {
     pub(super) fn end(
         mut self,
         browser: &mut Browser,
-        tab: &Tab,
         start_ns: u64,
     ) -> Result<(Vec<FrameRecord>, u64), PipeError> {
         let until = monotonic_ns() + DRAWING_TIMEOUT_NS;
         while monotonic_ns() < until {
             match browser.pipe.event(until.min(monotonic_ns() + STILL_NS)) {
-                Ok(mut event) if event.session.as_ref() == Some(&tab.session) => {
-                    self.handle(&mut event, browser, tab)?;
+                Ok(mut event) if event.session.as_ref() == Some(&browser.session) => {
+                    self.handle(&mut event, browser)?;
                 }
                 Ok(_) => {}
                 Err(PipeError::TimedOut) => break,
                 Err(error) => return Err(error),
             }
         }
-        browser.pipe.send(Some(&tab.session), "Page.stopScreencast", &json!({}))?;
+        browser.send("Page.stopScreencast", &json!({}))?;
         self.pictures.sort_by_key(|(shown_ns, _)| *shown_ns);
         // Keep the last picture from before the start, which is on display at the start.
         let before = self.pictures.partition_point(|(shown_ns, _)| *shown_ns <= start_ns).saturating_sub(1);

@@ -15,7 +15,7 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_page::{SyntheticPage, UrlRewrite, is_name};
 use serde_json::{Value, json};
 
-use self::browser::{Browser, Context, Tab};
+use self::browser::Browser;
 use self::conduct::Conduct;
 use self::film::Film;
 use self::heads::RequestHeads;
@@ -41,8 +41,9 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 #[derive(Default)]
 pub struct Chromium {
     browser: Option<Browser>,
-    /// The outcome of the page load before the measured one. Its context keeps cache and session tickets.
-    visited: Option<(Browser, Context, Result<(), PipeError>)>,
+    /// The outcome of the page load before the measured one. The browser's context keeps cache and session
+    /// tickets.
+    visited: Option<(Browser, Result<(), PipeError>)>,
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
@@ -66,56 +67,48 @@ fn script(loading: &Loading) -> Option<String> {
 
 impl Chromium {
     /// Opens a tab in a new context of the last load's browser or, if that does not work, of a new browser.
-    fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
-        let open = |browser: &mut Browser| {
-            let context = browser.create_context()?;
-            let tab = browser.open_tab(&context, loading)?;
-            Ok::<_, PipeError>((context, tab))
-        };
+    fn open(&mut self, loading: &Loading) -> Result<Browser, Failure> {
         if let Some(mut browser) = self.browser.take() {
-            if let Ok((context, tab)) = open(&mut browser) {
-                return Ok((browser, context, tab));
+            if browser.open_context(loading).is_ok() {
+                return Ok(browser);
             }
         }
         let mut browser = Browser::start(loading)?;
-        let (context, tab) = open(&mut browser).blame(Fault::Machine, "opening a tab")?;
-        Ok((browser, context, tab))
+        browser.open_context(loading).blame(Fault::Machine, "opening a tab")?;
+        Ok(browser)
     }
 }
 
 impl UserAgent for Chromium {
     /// Loads the page before the measured load. The browser keeps connections, cache and session tickets.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
-        let (mut browser, context, tab) = self.open(loading)?;
+        let mut browser = self.open(loading)?;
         engine::begin_load(loading.engine, loading.job.start_phase_us);
-        let outcome = follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
+        let outcome = follow(&mut browser, loading, &mut LoadObserver::new(loading), None);
         // Close the tab. The next load opens a new tab, which has no memory cache. If the visit failed, the
         // closed tab cannot request the page again when its connections are reset.
         let closed = match &outcome {
-            Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
+            Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(),
             Err(_) => Ok(()),
         };
-        self.visited = Some((browser, context, outcome.and(closed)));
+        self.visited = Some((browser, outcome.and(closed)));
         Ok(())
     }
 
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let settings = &loading.job.client;
-        let (mut browser, context, tab) = match self.visited.take() {
-            None => {
-                let (browser, context, tab) = self.open(loading)?;
-                (browser, context, Ok(tab))
-            }
-            Some((mut browser, context, visited)) => {
-                let tab = visited.and_then(|()| {
-                    let tab = browser.open_tab(&context, loading)?;
+        let (mut browser, opened) = match self.visited.take() {
+            None => (self.open(loading)?, Ok(())),
+            Some((mut browser, visited)) => {
+                let opened = visited.and_then(|()| {
+                    browser.open_tab(loading)?;
                     // Only the TLS sessions of the visit are needed, not its cache.
                     if uses_cache(loading.job) && settings.view == View::First {
-                        browser.call(Some(&tab), "Network.clearBrowserCache", &json!({}))?;
+                        browser.call("Network.clearBrowserCache", &json!({}))?;
                     }
-                    Ok(tab)
+                    Ok(())
                 });
-                (browser, context, tab)
+                (browser, opened)
             }
         };
         let reading = "reading the browser's connections from the kernel";
@@ -124,18 +117,14 @@ impl UserAgent for Chromium {
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let mut film = None;
-        let outcome = match &tab {
-            Ok(tab) => {
-                settings.filmstrip.then(|| Film::start(&mut browser, tab)).transpose().and_then(|started| {
-                    film = started;
-                    follow(&mut browser, tab, loading, &mut observer, film.as_mut())
-                })
-            }
-            Err(error) => {
-                let what = if settings.view == View::Repeat { "first view" } else { "earlier visit" };
-                Err(PipeError::Refused(format!("the {what}: {error}")))
-            }
-        };
+        let outcome = opened.map_err(|error| {
+            let what = if settings.view == View::Repeat { "first view" } else { "earlier visit" };
+            PipeError::Refused(format!("the {what}: {error}"))
+        });
+        let outcome = outcome.and_then(|()| {
+            film = settings.filmstrip.then(|| Film::start(&mut browser)).transpose()?;
+            follow(&mut browser, loading, &mut observer, film.as_mut())
+        });
         let opened = browser.watch.connections(None).blame(Fault::Machine, reading)?;
         let unfinished = outcome.as_ref().err().map(ToString::to_string);
         let (navigated_ns, metrics) = outcome.ok().unzip();
@@ -145,21 +134,21 @@ impl UserAgent for Chromium {
         observer.complete(&mut loaded, start_ns);
         loaded.browser = metrics;
         after();
-        if let Some((record, tab)) = loaded.browser.as_mut().zip(tab.as_ref().ok()) {
+        if let Some(record) = &mut loaded.browser {
             // A screenshot takes time and draws frames, so it is taken after the load.
             if settings.screenshot {
-                match browser.screenshot(tab) {
+                match browser.screenshot() {
                     Ok(picture) => record.screenshot_png = Some(picture),
                     Err(error) => record.screenshot_error = Some(error.to_string()),
                 }
             }
             // A browser that has ended returns no pictures, which is not an error.
-            if let Some(Ok((frames, dropped))) = film.map(|film| film.end(&mut browser, tab, start_ns)) {
+            if let Some(Ok((frames, dropped))) = film.map(|film| film.end(&mut browser, start_ns)) {
                 (record.frames, record.frames_dropped) = (frames, dropped);
             }
         }
         // A browser that fails to close its context is not used again.
-        if loaded.unfinished.is_none() && browser.close(&context).is_ok() {
+        if loaded.unfinished.is_none() && browser.close_context().is_ok() {
             self.browser = Some(browser);
         }
         Ok(loaded)
@@ -182,15 +171,13 @@ fn resolver_rules(loading: &Loading) -> String {
 /// those of [`measure`].
 fn follow(
     browser: &mut Browser,
-    tab: &Tab,
     loading: &Loading,
     observer: &mut LoadObserver,
     mut film: Option<&mut Film>,
 ) -> Result<(u64, BrowserRecord), PipeError> {
     let deadline = monotonic_ns() + loading.timeout_ns();
     let mut heads = pads_heads(loading.job).then(|| RequestHeads::new(loading));
-    let url = url_of(loading, 0);
-    browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
+    browser.send("Page.navigate", &json!({"url": url_of(loading, 0)}))?;
     let recorded = loading.job.origins.bodies == Bodies::Recorded;
     let mut settled_at = None;
     let mut conduct = Conduct::new(loading.job.page.resources.len());
@@ -207,19 +194,18 @@ fn follow(
         let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
         match browser.pipe.event(until.min(conduct.due_ns)) {
             // This event belongs to the closed tab of an earlier load.
-            Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
+            Ok(event) if event.session.as_ref().is_some_and(|session| *session != browser.session) => {}
             Ok(mut event) => {
                 if let Some(film) = &mut film {
-                    film.handle(&mut event, browser, tab)?;
+                    film.handle(&mut event, browser)?;
                 }
-                conduct.handle(&event, browser, tab)?;
-                let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
-                if let Some(params) = continued {
-                    browser.pipe.send(Some(&tab.session), "Fetch.continueRequest", &params)?;
+                conduct.handle(&event, browser)?;
+                if let Some(params) = heads.as_mut().and_then(|heads| heads.continued(&event)) {
+                    browser.send("Fetch.continueRequest", &params)?;
                 }
                 observer.handle(&event)?;
             }
-            Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.check_liveness(browser, tab)?,
+            Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.check_liveness(browser)?,
             Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
             Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
             Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
@@ -229,7 +215,7 @@ fn follow(
             break;
         }
     }
-    let (start_ns, metrics) = measure(browser, tab)?;
+    let (start_ns, metrics) = measure(browser)?;
     Ok((start_ns, BrowserRecord { dialogs: conduct.dialogs, ..metrics }))
 }
 
@@ -251,14 +237,14 @@ const METRICS_SCRIPT: &str = "(() => {
 })()";
 
 /// Returns the start of the navigation on the monotonic clock, and the browser's metrics.
-fn measure(browser: &mut Browser, tab: &Tab) -> Result<(u64, BrowserRecord), PipeError> {
-    let metrics = browser.call(Some(tab), "Performance.getMetrics", &json!({}))?;
+fn measure(browser: &mut Browser) -> Result<(u64, BrowserRecord), PipeError> {
+    let metrics = browser.call("Performance.getMetrics", &json!({}))?;
     let start = metrics["metrics"]
         .as_array()
         .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
         .and_then(|metric| metric["value"].as_f64());
     let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
-    let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
+    let answer = browser.call("Runtime.evaluate", &script)?;
     let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
     let missing = || PipeError::Refused("the browser did not report when the page was loaded".into());
     let metrics = BrowserRecord {
