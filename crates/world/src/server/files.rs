@@ -48,15 +48,11 @@ fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
 
 fn path_of(resource: &Resource) -> Option<PathBuf> {
     let target = resource.url.target();
-    let path = decoded(target.split('?').next().unwrap_or_default())?;
-    let mut parts: Vec<_> = path.strip_prefix('/')?.split('/').collect();
-    if parts.last() == Some(&"") {
-        parts.pop();
-        parts.push(INDEX);
-    }
-    parts.insert(0, resource.url.host());
-    let fits = |part: &&str| !matches!(*part, "" | "." | "..") && part.len() <= NAME_BYTES;
-    parts.iter().all(fits).then(|| parts.iter().collect())
+    let path = decoded(target.split('?').next().unwrap_or_default()).filter(|path| path.starts_with('/'))?;
+    let index = if path.ends_with('/') { INDEX } else { "" };
+    let file = format!("{}{path}{index}", resource.url.host());
+    let fits = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= NAME_BYTES;
+    file.split('/').all(fits).then(|| file.into())
 }
 
 /// Decodes the percent-encoded bytes of a path; None if the result is not UTF-8 or contains a NUL.
