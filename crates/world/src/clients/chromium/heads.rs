@@ -38,15 +38,18 @@ pub(super) struct RequestHeads<'a> {
     resources: Resources,
     /// The earliest time at which the next request may continue.
     next_ns: u64,
-    documents: Documents,
+    /// URL of the page's document.
+    page: String,
+    /// URLs of the documents in frames, by ID of the frame.
+    frames: HashMap<String, String>,
     /// Maximum size in bytes of a request's client hint fields so far. Redirected requests do not show them.
     client_hints: usize,
 }
 
 impl<'a> RequestHeads<'a> {
     pub(super) fn new(loading: &'a Loading<'a>) -> Self {
-        let (resources, documents) = (Resources::of(loading), Documents::default());
-        Self { loading, resources, next_ns: 0, documents, client_hints: 0 }
+        let (resources, page, frames) = (Resources::of(loading), String::new(), HashMap::new());
+        Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }
     }
 
     /// Keeps requests apart, because otherwise chance would decide if a request on an open connection or the
@@ -112,7 +115,7 @@ impl<'a> RequestHeads<'a> {
             bytes => format!("Content-Length: {bytes}\r\n").len(),
         };
         let cache = if uses_cache(self.loading.job) { 0 } else { ADDED_WITHOUT_CACHE.len() };
-        let metadata = self.documents.metadata(paused).len();
+        let metadata = self.metadata(paused).len();
         let hints: usize = fields.iter().filter(|(name, _)| is_client_hint(name)).map(line_bytes).sum();
         let trusted = if is_trustworthy(url) {
             let hints_again = if hints == 0 { self.client_hints } else { 0 };
@@ -125,17 +128,7 @@ impl<'a> RequestHeads<'a> {
         let version = if multiplexed { ADDED_BY_HTTP2 } else { ADDED_BY_HTTP1 };
         lines + length + ADDED.len() + cache + trusted + version.len()
     }
-}
 
-/// The URLs of the documents that were requested so far.
-#[derive(Debug, Default)]
-struct Documents {
-    page: String,
-    /// URLs of frames, by ID.
-    frames: HashMap<String, String>,
-}
-
-impl Documents {
     /// Returns Fetch Metadata fields (W3C) that are as long as those that the browser adds to this request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
