@@ -40,16 +40,16 @@ fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
     let waiting = "waiting for the client";
     let ended = wait_until_ended(&program.0, at_ns + loading.timeout_ns()).blame(Fault::Machine, waiting)?;
     let end_ns = monotonic_ns();
-    let outcome = if ended {
+    let problem = if ended {
         let status = program.0.wait().blame(Fault::Machine, waiting)?;
         let means_complete = |code: i32| settings.exit_codes.iter().any(|one| i32::from(one.get()) == code);
         let complete = status.success() || status.code().is_some_and(means_complete);
-        if complete { Ok(()) } else { Err(how_ended(status)) }
+        (!complete).then(|| how_ended(status))
     } else {
-        Err("did not end within the time limit".into())
+        Some("did not end within the time limit".into())
     };
     let described = |how| format!("{} {how}{}", words[0], home.output.last_lines(1));
-    Ok(Run { _program: program, watch, start_ns: at_ns, end_ns, unfinished: outcome.err().map(described) })
+    Ok(Run { _program: program, watch, start_ns: at_ns, end_ns, unfinished: problem.map(described) })
 }
 
 fn new_home() -> Result<Home, Failure> {
@@ -70,11 +70,12 @@ impl UserAgent for CommandLine {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;
-        let opened = run.watch.connections(None);
-        let opened = opened.blame(Fault::Machine, "reading the client's connections from the kernel");
-        // Older kernels of the virtual engine do not report the connections.
-        let remedy = || "with the virtual engine, run fastopen kernel build".into();
-        let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
+        let opened = run.watch.connections(None).map_err(|error| Failure {
+            fault: Fault::Machine,
+            message: format!("reading the client's connections from the kernel: {error}"),
+            // Older kernels of the virtual engine do not report the connections.
+            remedy: "with the virtual engine, run fastopen kernel build".into(),
+        })?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
         let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, run.unfinished);
         after();

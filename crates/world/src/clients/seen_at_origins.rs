@@ -116,14 +116,13 @@ impl<'a> ConnectionRecords<'a> {
         let loading = self.loading;
         let id = self.records.len();
         let host = loading.hosts.iter().find(|(_, addresses)| addresses.iter().any(|one| one == peer.ip()));
-        let opened_ns =
-            opened.map(|one| one.at_ns).or(accepted.map(|one| one.at_ns)).unwrap_or(self.start_ns);
         let client_port = accepted
             .map(|one| one.four_tuple.client.port())
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
         // A QUIC client sends its first datagram as soon as it opens the connection.
         let quic = accepted.and_then(|one| self.packets.get(&one.four_tuple)).copied();
-        let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
+        let sent_ns = quic.map(|passed| passed.first_ns).or(opened.map(|one| one.at_ns));
+        let opened_ns = sent_ns.or(accepted.map(|one| one.at_ns)).unwrap_or(self.start_ns);
         let info = opened.and_then(|one| one.info);
         // A connection without received segments was closed in SYN_SENT, even if the origin accepted it.
         let established = info.is_none_or(|info| info.segments_in > 0);

@@ -154,10 +154,9 @@ fn run_on(
         output,
         one_output: same_file(&io::stdout(), &io::stderr()).unwrap_or_default(),
     };
-    let mut records = report.try_clone().blame(Fault::Machine, "the report")?;
     let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
     let task = Task::command(job, &session, packets);
-    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut records, unfinished))
+    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut &*report, unfinished))
 }
 
 fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {

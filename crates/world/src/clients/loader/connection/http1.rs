@@ -13,7 +13,7 @@ use hyper::header::CONNECTION;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
+use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
 
 const MAX_HEADERS: usize = 1000;
 
@@ -56,11 +56,12 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// Performs an exchange. Returns true if the connection can carry another request.
 async fn send(
     sender: &mut SendRequest<SizedBody>,
     request: Request<SizedBody>,
     exchange: &mut Exchange,
-) -> Result<Reusable, String> {
+) -> Result<bool, String> {
     let with_cause = |error: hyper::Error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         format!("{error}{cause}")

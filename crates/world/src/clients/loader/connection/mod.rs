@@ -64,12 +64,10 @@ pub(super) enum Report {
     End {
         connection: ConnectionId,
         response: RequestRecord,
-        outcome: Result<Reusable, String>,
+        /// True if the connection can carry another request.
+        outcome: Result<bool, String>,
     },
 }
-
-/// True if a connection can carry another request.
-pub(super) type Reusable = bool;
 
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
@@ -276,7 +274,7 @@ impl Exchange {
     }
 
     /// Reports the end of the request. `measure` sets the times and the header size in the response's record.
-    pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut RequestRecord)) {
+    pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
         response.end_ns = response.end_ns.filter(|_| outcome.is_ok());
