@@ -45,7 +45,25 @@ pub(super) struct Lookup {
 /// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
 pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
     let (asked_ns, mut queries) = (monotonic_ns(), 0);
-    let outcome = ask(resolver, &host, number, &mut queries).await;
+    let asked = async {
+        let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(resolver)?;
+        let socket = UdpSocket::from_std(socket)?;
+        let message = query(number, &host, Version::of(resolver.ip()))?;
+        for _ in 0..QUERIES_MAX {
+            socket.send(&message).await?;
+            queries += 1;
+            let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
+            tokio::select! {
+                biased;
+                answer = answer(&socket, number) => return answer.map(Some),
+                slept = sleep_until(until_ns) => slept?,
+            }
+        }
+        Ok(None)
+    };
+    let outcome = asked.await;
     Lookup::ended(host, asked_ns, queries, outcome)
 }
 
@@ -64,30 +82,6 @@ impl Lookup {
         };
         Self { host, asked_ns, answered_ns: monotonic_ns(), queries, outcome }
     }
-}
-
-async fn ask(
-    resolver: SocketAddr,
-    host: &str,
-    number: u16,
-    queries: &mut usize,
-) -> io::Result<Option<Answer>> {
-    let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
-    socket.set_nonblocking(true)?;
-    socket.connect(resolver)?;
-    let socket = UdpSocket::from_std(socket)?;
-    let message = query(number, host, Version::of(resolver.ip()))?;
-    for _ in 0..QUERIES_MAX {
-        socket.send(&message).await?;
-        *queries += 1;
-        let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
-        tokio::select! {
-            biased;
-            answer = answer(&socket, number) => return answer.map(Some),
-            slept = sleep_until(until_ns) => slept?,
-        }
-    }
-    Ok(None)
 }
 
 async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {

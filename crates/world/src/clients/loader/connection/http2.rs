@@ -101,28 +101,22 @@ impl Streams {
 
 async fn receive(mut exchange: Exchange, response: ResponseFuture, counters: CountersHandle<FrameCounters>) {
     let stream = response.stream_id().as_u32();
-    let outcome = read(&mut exchange, response, &counters).await;
+    let read = async {
+        let (head, mut body) = response.await?.into_parts();
+        exchange.header_arrived(head.status.as_u16());
+        // h2 returns only complete DATA frames, but a browser's parser gets their bytes as they arrive.
+        while let Some(chunk) = poll_fn(|context| {
+            exchange.body_read(|| counters.with(|counters| counters.poll_body(stream, context.waker())));
+            body.poll_data(context)
+        })
+        .await
+        {
+            let bytes = chunk?.len();
+            body.flow_control().release_capacity(bytes)?;
+            exchange.body_arrived(bytes);
+        }
+        Ok::<_, h2::Error>(())
+    };
+    let outcome = read.await;
     exchange.end_stream(outcome, counters.with(|counters| counters.stream(stream)));
-}
-
-async fn read(
-    exchange: &mut Exchange,
-    response: ResponseFuture,
-    counters: &CountersHandle<FrameCounters>,
-) -> Result<(), h2::Error> {
-    let stream = response.stream_id().as_u32();
-    let (head, mut body) = response.await?.into_parts();
-    exchange.header_arrived(head.status.as_u16());
-    // h2 returns only complete DATA frames, but a browser's parser gets their bytes as they arrive.
-    while let Some(chunk) = poll_fn(|context| {
-        exchange.body_read(|| counters.with(|counters| counters.poll_body(stream, context.waker())));
-        body.poll_data(context)
-    })
-    .await
-    {
-        let bytes = chunk?.len();
-        body.flow_control().release_capacity(bytes)?;
-        exchange.body_arrived(bytes);
-    }
-    Ok(())
 }

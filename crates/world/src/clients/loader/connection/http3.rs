@@ -135,12 +135,26 @@ impl Streams {
 async fn receive<S: BidiStream<Bytes>>(
     mut exchange: Exchange,
     mut stream: RequestStream<S, Bytes>,
-    body: SizedBody,
+    mut body: SizedBody,
     table: StreamTable,
     mut early: watch::Receiver<Early>,
 ) {
     let id = stream.id();
-    let outcome = exchange_on(&mut exchange, &mut stream, body).await;
+    let exchanged = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            if let Ok(chunk) = frame.into_data() {
+                stream.send_data(chunk).await?;
+            }
+        }
+        stream.finish().await?;
+        let head = stream.recv_response().await?;
+        exchange.header_arrived(head.status().as_u16());
+        while let Some(chunk) = stream.recv_data().await? {
+            exchange.body_arrived(bytes::Buf::remaining(&chunk));
+        }
+        Ok::<_, StreamError>(())
+    };
+    let outcome = exchanged.await;
     if outcome.is_err() {
         // If early data is rejected, `run` sends the request again.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
@@ -149,23 +163,4 @@ async fn receive<S: BidiStream<Bytes>>(
         }
     }
     exchange.end_stream(outcome, table.stream(id));
-}
-
-async fn exchange_on<S: BidiStream<Bytes>>(
-    exchange: &mut Exchange,
-    stream: &mut RequestStream<S, Bytes>,
-    mut body: SizedBody,
-) -> Result<(), StreamError> {
-    while let Some(Ok(frame)) = body.frame().await {
-        if let Ok(chunk) = frame.into_data() {
-            stream.send_data(chunk).await?;
-        }
-    }
-    stream.finish().await?;
-    let head = stream.recv_response().await?;
-    exchange.header_arrived(head.status().as_u16());
-    while let Some(chunk) = stream.recv_data().await? {
-        exchange.body_arrived(bytes::Buf::remaining(&chunk));
-    }
-    Ok(())
 }
