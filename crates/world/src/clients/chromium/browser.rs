@@ -207,8 +207,7 @@ fn quic(loading: &Loading) -> String {
 fn command(program: &Path, home: &Home, loading: &Loading) -> std::io::Result<Command> {
     // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
     // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.
-    let unfiltered: &[&str] =
-        if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
+    let unfiltered = (loading.engine == Engine::Virtual).then_some("--disable-seccomp-filter-sandbox");
     let mut command =
         home.command(&["/bin/sh", "-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])?;
     command

@@ -123,10 +123,8 @@ impl<'a> LoadObserver<'a> {
                     observed.from_cache = true;
                 }
             }
-            "Network.loadingFinished" => self.ended(id, at_ns(&params["timestamp"]), None),
-            "Network.loadingFailed" => {
-                self.ended(id, at_ns(&params["timestamp"]), Some(failure(params)));
-            }
+            "Network.loadingFinished" => self.ended(id, params, None),
+            "Network.loadingFailed" => self.ended(id, params, Some(failure(params))),
             "Page.lifecycleEvent"
                 if params["name"] == "load" && self.frame.as_deref() == params["frameId"].as_str() =>
             {
@@ -174,9 +172,9 @@ impl<'a> LoadObserver<'a> {
         self.in_flight.insert(id.to_owned(), observed);
     }
 
-    fn ended(&mut self, id: &str, at_ns: Option<u64>, error: Option<String>) {
+    fn ended(&mut self, id: &str, params: &Value, error: Option<String>) {
         if let Some(mut observed) = self.in_flight.remove(id) {
-            observed.end_ns = at_ns;
+            observed.end_ns = at_ns(&params["timestamp"]);
             observed.error = error;
             self.done.push(observed);
         }
