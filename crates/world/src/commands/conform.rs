@@ -85,9 +85,6 @@ const OUTPUT_BYTES: usize = 4096;
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
 const STACK_BYTES: u64 = 1 << 18;
 const TMP: &str = "/tmp";
-const BASH: &str = "/bin/bash";
-const SHELL: &str = "/bin/sh";
-const TUN: &str = "/dev/net/tun";
 
 impl Plan {
     pub fn read(text: &[u8]) -> Result<Self, Failure> {
@@ -96,7 +93,7 @@ impl Plan {
 
     /// Returns the machine's files that are visible to the scripts.
     pub fn view(&self) -> View {
-        let files = vec![self.folder.clone(), TUN.into()];
+        let files = vec![self.folder.clone(), "/dev/net/tun".into()];
         View { files, scratch_bytes: 1 << 28, ..View::default() }
     }
 }
@@ -114,8 +111,9 @@ pub fn run_all(
         mount_temporary(Path::new(TMP), None)?;
     }
     // The scripts' commands run in /bin/sh (system(3)), but use a redirection that only bash has (`&>`).
-    if Path::new(BASH).exists() {
-        bind_file(Path::new(BASH), Path::new(SHELL))?;
+    let bash = Path::new("/bin/bash");
+    if bash.exists() {
+        bind_file(bash, Path::new("/bin/sh"))?;
     }
     for script in &plan.scripts {
         let record = NetNs::create()?.run(|| Ok(run_script(plan, script, &folder)))??;
