@@ -7,7 +7,7 @@ use std::io;
 use fastopen_netns::{Errno, Operation, sysctl};
 use fastopen_replay::tls;
 
-use crate::contract::{Fault, Record};
+use crate::contract::Fault;
 
 const ALLOW_NAMESPACES: &str = "allow them:\n  \
     any Linux: sudo sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000\n  \
@@ -31,12 +31,6 @@ impl Failure {
     /// Creates a failure without a remedy.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), remedy: String::new() }
-    }
-
-    /// Returns the error record of this failure. `job`: the id of the failed job; None if no job was running.
-    pub fn record(&self, job: Option<String>) -> Record {
-        let Self { fault, message, remedy } = self.clone();
-        Record::Error { job, fault, message, remedy }
     }
 
     /// Creates the failure for congestion control `name`. Suggests `modprobe` if the kernel can load modules.

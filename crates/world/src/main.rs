@@ -9,7 +9,7 @@ use fastopen_intercept::write_line;
 use fastopen_netns::process;
 use fastopen_world::commands::conform::{self, Plan};
 use fastopen_world::commands::{check, shell};
-use fastopen_world::contract::{Engine, Fault, Job};
+use fastopen_world::contract::{Engine, Fault, Job, Record};
 use fastopen_world::failure::{Blame, Failure};
 use fastopen_world::sandbox;
 use fastopen_world::virtual_kernel::init;
@@ -52,7 +52,7 @@ fn run_jobs() -> i32 {
             process::raise_file_limit();
             sandbox::run(&sandbox::view(&jobs), |entered| match entered {
                 Ok(()) => run_all(&jobs, Engine::Host, &mut emit),
-                Err(failure) => report(None, &failure, &mut emit),
+                Err(failure) => report(None, failure, &mut emit),
             })
         }),
         ["--kernel", program, ref arguments @ ..] => {
@@ -62,7 +62,7 @@ fn run_jobs() -> i32 {
             let plan = Plan::read(text)?;
             sandbox::run(&plan.view(), |entered| {
                 let done = entered.and_then(|()| conform::run_all(&plan, emit));
-                done.map_or_else(|failure| report(None, &failure, &mut emit), |()| 0)
+                done.map_or_else(|failure| report(None, failure, &mut emit), |()| 0)
             })
         }),
         ["--conform", "--kernel", program, ref arguments @ ..] => {
@@ -72,7 +72,7 @@ fn run_jobs() -> i32 {
         // The kernel may append its own arguments after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| match read_jobs(text) {
             Ok(jobs) => run_all(&jobs, Engine::Virtual, emit),
-            Err(failure) => report(None, &failure, emit),
+            Err(failure) => report(None, failure, emit),
         }),
         ["--init-conform", folder, ..] => init::run_scripts(folder),
         ["--init-shell", folder, ..] => shell::in_kernel::run(folder),
@@ -94,13 +94,13 @@ fn run_stdin(work: impl FnOnce(&[u8]) -> Result<i32, Failure>) -> i32 {
     }
     let mut text = Vec::new();
     let read = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input");
-    read.and_then(|_| work(&text)).unwrap_or_else(|failure| report(None, &failure, &mut emit))
+    read.and_then(|_| work(&text)).unwrap_or_else(|failure| report(None, failure, &mut emit))
 }
 
 fn run_in_kernel(program: &str, arguments: &[&str], text: &[u8], task: &Task) -> i32 {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let kernel = Kernel { program: program.into(), arguments };
-    let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
+    let report = |unfinished: Unfinished| report(unfinished.job, unfinished.failure, &mut emit);
     virtual_kernel::run(&kernel, text, task, &mut io::stdout(), report)
 }
 
@@ -122,16 +122,17 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     let mut worst = 0;
     for job in jobs {
         if let Err(failure) = world::run(job, engine, emit) {
-            worst = worst.max(report(Some(job.id.clone()), &failure, emit));
+            worst = worst.max(report(Some(job.id.clone()), failure, emit));
         }
     }
     worst
 }
 
 /// Writes the failure's record. Returns the failure's exit code, or an internal error's if writing fails.
-fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
-    let record = failure.record(job);
-    emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()
+fn report(job: Option<String>, failure: Failure, emit: Emit) -> i32 {
+    let Failure { fault, message, remedy } = failure;
+    let record = Record::Error { job, fault, message, remedy };
+    emit(&record).map_or(Fault::Internal, |()| fault).exit_code()
 }
 
 fn emit(record: &impl Serialize) -> Result<(), Failure> {
