@@ -19,7 +19,7 @@ use fastopen_netns::poll::Timer;
 use hdrhistogram::Histogram;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use self::transaction::{Progress, Transaction};
+use self::transaction::{End, Transaction};
 use crate::contract::Arrivals;
 use crate::evidence::transactions::Outcome;
 
@@ -168,12 +168,9 @@ impl Generator<'_> {
 
     fn advance(&mut self, number: u64) {
         let Entry::Occupied(mut entry) = self.under_way.entry(number) else { return };
-        let progress = entry.get_mut().advance(&mut self.buffer);
-        if matches!(progress, Progress::Waiting) {
-            return;
-        }
+        let Some(end) = entry.get_mut().advance(&mut self.buffer) else { return };
         let transaction = entry.remove();
-        count(&mut self.outcome, &transaction, progress);
+        count(&mut self.outcome, &transaction, end);
         drop(transaction);
         let now_ns = monotonic_ns();
         if matches!(self.load.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
@@ -185,30 +182,29 @@ impl Generator<'_> {
         for transaction in std::mem::take(&mut self.under_way).into_values() {
             transaction.reset();
             let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
-            count(&mut self.outcome, &transaction, Progress::Failed(what));
+            count(&mut self.outcome, &transaction, End::Failed(what));
         }
     }
 }
 
-fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
+fn count(outcome: &mut Outcome, transaction: &Transaction, end: End) {
     if let Some(info) = transaction.info() {
         outcome.syn_data += u64::from(info.syn_data_acked());
         outcome.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
         outcome.retransmits += u64::from(info.retransmits);
     }
-    match progress {
-        Progress::Answered { at_ns, latency_ns } => {
+    match end {
+        End::Answered { at_ns, latency_ns } => {
             outcome.answered += 1;
             let (first_ns, _) = outcome.answered_ns.unwrap_or((at_ns, at_ns));
             outcome.answered_ns = Some((first_ns, at_ns));
             outcome.latency_us.0.saturating_record(latency_ns / 1000);
         }
-        Progress::Wrong(what) => {
+        End::Wrong(what) => {
             outcome.wrong += 1;
             outcome.failed(&what);
         }
-        Progress::Failed(what) => outcome.failed(&what),
-        Progress::Waiting => {}
+        End::Failed(what) => outcome.failed(&what),
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Transaction<'a> {
     answered_ns: Option<u64>,
 }
 
-pub(super) enum Progress {
-    Waiting,
+/// The end of a transaction.
+pub(super) enum End {
     Answered {
         at_ns: u64,
         latency_ns: u64,
@@ -64,15 +64,15 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes and reads until the socket would block or the transaction has ended. `buffer` is scratch space.
-    pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Progress {
+    pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Option<End> {
         match self.exchange(buffer) {
-            Ok(progress) => progress,
-            Err(error) if is_not_yet(&error) => Progress::Waiting,
-            Err(error) => Progress::Failed(error.to_string()),
+            Ok(end) => Some(end),
+            Err(error) if is_not_yet(&error) => None,
+            Err(error) => Some(End::Failed(error.to_string())),
         }
     }
 
-    fn exchange(&mut self, buffer: &mut [u8]) -> io::Result<Progress> {
+    fn exchange(&mut self, buffer: &mut [u8]) -> io::Result<End> {
         while self.sent < self.target.request.len() {
             self.sent += self.socket.send(&self.target.request[self.sent..])?;
         }
@@ -88,13 +88,13 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server has closed the connection.
-    fn ended(&self) -> Progress {
+    /// Returns the result after the server has closed the connection.
+    fn ended(&self) -> End {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
         match self.answered_ns.filter(|_| came == wanted) {
-            Some(at_ns) => Progress::Answered { at_ns, latency_ns: at_ns - self.due_ns },
-            None => Progress::Wrong(format!(
+            Some(at_ns) => End::Answered { at_ns, latency_ns: at_ns - self.due_ns },
+            None => End::Wrong(format!(
                 "status {} and {} bytes instead of {} and {}",
                 came.0, came.1, wanted.0, wanted.1
             )),
