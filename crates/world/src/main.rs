@@ -105,15 +105,13 @@ fn run_in_kernel(program: &str, arguments: &[&str], text: &[u8], task: &Task) ->
 }
 
 fn read_jobs(text: &[u8]) -> Result<Vec<Job>, Failure> {
-    let wrong = |message: String| Failure::new(Fault::Input, message);
     let mut jobs = Vec::new();
     for json in serde_json::Deserializer::from_slice(text).into_iter::<Box<RawValue>>() {
-        let number = jobs.len() + 1;
         let job = json.map_err(|error| error.to_string()).and_then(|json| Job::read(&json));
-        jobs.push(job.map_err(|problem| wrong(format!("job {number}: {problem}")))?);
+        jobs.push(job.blame(Fault::Input, format!("job {}", jobs.len() + 1))?);
     }
     if jobs.is_empty() {
-        return Err(wrong("standard input holds no job".into()));
+        return Err(Failure::new(Fault::Input, "standard input holds no job"));
     }
     Ok(jobs)
 }

@@ -15,7 +15,7 @@ use std::panic;
 use std::sync::Arc;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler, is_name};
+use fastopen_page::{Action, ConnectionId, Event, Origin, ResourceState, Scheduler, is_name};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::quic::Runtime;
@@ -77,8 +77,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
         quic_table: Arc::default(),
         reports: reporter,
     });
-    let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
-    let scheduler = Scheduler::new(&loading.job.page, loading.policy).map_err(invalid)?;
+    let scheduler = Scheduler::new(&loading.job.page, loading.policy).map_err(io::Error::other)?;
     let requests: Vec<_> =
         (0..loading.job.page.resources.len()).map(|number| loading.request(number)).collect();
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
