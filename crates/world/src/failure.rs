@@ -37,10 +37,8 @@ impl Failure {
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
-        let load = match sysctl::get("kernel.modprobe") {
-            Ok(_) => format!("; as root, modprobe tcp_{name} may load it"),
-            Err(_) => String::new(),
-        };
+        let loads = sysctl::get("kernel.modprobe").is_ok();
+        let load = if loads { format!("; as root, modprobe tcp_{name} may load it") } else { String::new() };
         let message = format!("this kernel has no congestion control {name}");
         Self { fault: Fault::Input, message, remedy: format!("it has {known}{load}") }
     }
@@ -65,21 +63,17 @@ impl<T, E: Display + 'static> Blame<T> for Result<T, E> {
 
 /// Returns the remedy for an error that many system calls can return, such as EMFILE; None for other errors.
 pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
-    match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EAGAIN) => {
-            Some("the limit of processes is reached: end some, or raise the limit (ulimit -u)")
-        }
-        Some(Errno::ENOMEM) => Some("no memory is left: run fewer worlds in parallel (--jobs)"),
-        Some(Errno::EMFILE | Errno::ENFILE) => {
-            Some("the limit of open files is reached: raise the limit (ulimit -n)")
-        }
+    Some(match error.raw_os_error().map(Errno::from_raw)? {
+        Errno::EAGAIN => "the limit of processes is reached: end some, or raise the limit (ulimit -u)",
+        Errno::ENOMEM => "no memory is left: run fewer worlds in parallel (--jobs)",
+        Errno::EMFILE | Errno::ENFILE => "the limit of open files is reached: raise the limit (ulimit -n)",
         // In a container, /proc/sys is read-only, even in namespaces that a process in the container creates.
-        Some(Errno::EROFS) => Some(
+        Errno::EROFS => {
             "in a container: podman run --security-opt unmask=ALL (docker: systempaths=unconfined), or \
-             --engine virtual",
-        ),
-        _ => None,
-    }
+             --engine virtual"
+        }
+        _ => return None,
+    })
 }
 
 /// The fault is `Fault::Machine`, but `Fault::Input` for an unknown congestion control.
