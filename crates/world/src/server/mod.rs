@@ -29,8 +29,6 @@ pub const PORT: u16 = 80;
 /// The port on which the origins behind a server listen, at the same addresses.
 pub const UPSTREAM_PORT: u16 = 8080;
 
-/// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
-const SITE: &str = "site";
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for a server that listens, but not for all its hosts, or whose first process ended without error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,8 +66,9 @@ pub struct Server {
 
 impl Server {
     /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
-    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server. If
-    /// the server ends or does not listen at its hosts, the error quotes its output.
+    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server
+    /// (`site/HOST/PATH` in its working directory). If the server ends or does not listen at its hosts, the
+    /// error quotes its output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -78,7 +77,7 @@ impl Server {
         resources: &[ServedResource],
     ) -> Result<Self, Failure> {
         let home = Home::make("server").blame(Fault::Machine, "making a folder for the server")?;
-        let written = files::write(&home.folder.join(SITE), job, resources);
+        let written = files::write(&home.folder.join("site"), job, resources);
         written.blame(Fault::Machine, "writing the page's bodies for the server")?;
         let sockets = namespace.run(|| {
             // Lets the server listen on a port below 1024 without CAP_NET_BIND_SERVICE.

@@ -79,8 +79,8 @@ impl ServerSockets {
     pub fn queues(&self) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
-            let queue = socket_of_inode(one.inode).and_then(|socket| tcp::fastopen_queue(socket).ok());
-            let queue = queue.and_then(|queue| u32::try_from(queue).ok());
+            let socket = socket_of_inode(one.inode);
+            let queue = socket.and_then(|socket| tcp::fastopen_queue(socket).ok()?.try_into().ok());
             let least = queues.entry(one.address).or_insert(queue);
             *least = (*least).min(queue);
         }
