@@ -230,14 +230,12 @@ impl PageLoad {
                 Event::ConnectionClosed(connection)
             }
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
-            // The request was sent again on another connection.
-            Report::End { connection, response, .. }
-                if self.loaded.requests[response.resource].connection != Some(connection.0) =>
-            {
-                return;
-            }
             Report::End { connection, response, outcome } => {
                 let (resource, answered) = (response.resource, response.first_byte_ns.is_some());
+                // The request was sent again on another connection.
+                if self.loaded.requests[resource].connection != Some(connection.0) {
+                    return;
+                }
                 let event = match outcome {
                     Ok(reusable) => Event::ResponseEnd { resource, connection, reusable },
                     Err(_) => Event::ResponseFailed { resource, connection, answered },

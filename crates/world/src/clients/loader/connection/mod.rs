@@ -249,11 +249,8 @@ impl Exchange {
 
     /// Reports progress within an HTTP/2 DATA frame. `so_far` returns the number of body bytes received.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
-        if self.progress {
-            let bytes = so_far();
-            if bytes > self.response.body_bytes {
-                self.connection.report(Report::Progress { resource: self.response.resource, bytes });
-            }
+        if let Some(bytes) = self.progress.then(so_far).filter(|bytes| *bytes > self.response.body_bytes) {
+            self.connection.report(Report::Progress { resource: self.response.resource, bytes });
         }
     }
 
