@@ -449,8 +449,8 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a TLS handshake that was complete at `secured_ns`, without the origin's view. The
-    /// client had then sent and received these numbers of bytes.
+    /// Creates the record of a TLS handshake, without the origin's view. The handshake was complete at
+    /// `secured_ns`, after the client had sent and received these numbers of bytes.
     pub fn new(handshake: tls::Handshake, sent_bytes: u64, received_bytes: u64, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;

@@ -21,8 +21,8 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
-/// instead of sleeping. A thread that sleeps in a virtual machine usually wakes up no later than this. It is 0
-/// in virtual time, which advances only while all threads sleep.
+/// instead of sleeping. A thread that sleeps in a virtual machine usually wakes up no later than this. The
+/// time is 0 in virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 200_000,
