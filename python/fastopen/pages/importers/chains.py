@@ -40,16 +40,19 @@ def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
         held = preflight.at.start - request.at.start <= _PREFLIGHT_HELD_MS
         if request.before is None and held and request.at.first_byte >= preflight.at.end - _CLOCK_SLACK_MS:
             preflight.asked_like = request
-            preflight.at.start = min(
-                preflight.at.start, max(request.at.start, preflight.at.start - _CLOCK_SLACK_MS)
-            )
+            start = preflight.at.start
+            preflight.at.start = min(start, max(request.at.start, start - _CLOCK_SLACK_MS))
             _put_after(request, preflight)
             return
 
 
 def _put_after(entry: Exchange, before: Exchange) -> None:
+    """Link a request to its predecessor, and move its times that are earlier than the predecessor's end."""
     entry.before = before
-    entry.at.put_after(before.at.end)
+    at = entry.at
+    at.start = max(at.start, before.at.end)
+    at.sent, at.first_byte = max(at.sent, at.start), max(at.first_byte, at.start)
+    at.end = max(at.end, at.first_byte)
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:

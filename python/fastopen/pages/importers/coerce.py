@@ -51,18 +51,12 @@ def size(value: object) -> int | None:
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
     """Return the header fields with names in lower case, and without pseudo-headers such as `:status`."""
     # Chrome joins fields of the same name (Set-Cookie) with line feeds.
-    found: list[tuple[str, str]] = []
-    for name, content in pairs:
-        if not isinstance(name, str) or not name or name.startswith(":"):
-            continue
-        name = name.strip().lower()
-        if not isinstance(content, str):
-            found.append((name, ""))
-        elif "\n" in content:
-            found.extend((name, line.strip("\r")) for line in content.split("\n"))
-        else:
-            found.append((name, content.strip("\r")))
-    return found
+    return [
+        (name.strip().lower(), line.strip("\r"))
+        for name, content in pairs
+        if isinstance(name, str) and name and not name.startswith(":")
+        for line in text(content).split("\n")
+    ]
 
 
 def header(fields: Pairs, name: str) -> str | None:
@@ -80,17 +74,12 @@ def moment_ms(value: object) -> float | None:
     if not isinstance(value, str):
         return None
     try:
-        parsed = datetime.fromisoformat(value.strip())
-    except ValueError:
         try:
+            parsed = datetime.fromisoformat(value.strip())
+        except ValueError:
             parsed = parsedate_to_datetime(value.strip())
-        except (ValueError, IndexError, TypeError, OverflowError):
-            return None
-    if parsed.tzinfo is None:
-        parsed = parsed.replace(tzinfo=UTC)
-    try:
-        return parsed.timestamp() * 1000
-    except (ValueError, OverflowError):
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000
+    except (ValueError, IndexError, TypeError, OverflowError):
         return None
 
 

@@ -43,12 +43,6 @@ class Times:
         self.start, self.sent = self.start + by_ms, self.sent + by_ms
         self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
 
-    def put_after(self, moment: float) -> None:
-        """Move each time that is earlier than `moment` to `moment`. The times stay in order."""
-        self.start = max(self.start, moment)
-        self.sent, self.first_byte = max(self.sent, self.start), max(self.first_byte, self.start)
-        self.end = max(self.end, self.first_byte)
-
 
 @dataclass(eq=False)
 class Exchange:
