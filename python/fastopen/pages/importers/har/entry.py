@@ -14,7 +14,7 @@ from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
 from fastopen.pages.importers.har.parts import Parts
 from fastopen.pages.importers.har.sizes import sizes_of
-from fastopen.pages.importers.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers.har.writers import Writer
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 
@@ -45,7 +45,7 @@ def read_entry(
     page_start: float | None,
     previous: float | None,
     notes: Notes,
-    writer: Writer = UNKNOWN,
+    writer: Writer,
 ) -> Exchange | None:
     """Return the exchange of a HAR entry. Return None, and count the reason in `notes`, if a page load cannot
     repeat it. `order` is the entry's index. An entry without a start time gets `previous`, the start of the
@@ -72,8 +72,8 @@ def read_entry(
     sent, got, text = parts.sent, parts.got, parts.text
     times = _times(parts, url, page_start, previous, guessed, writer)
     mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), got)
-    size = sizes_of(parts, url, method, status, guessed)
-    if size.body <= 1:
+    sizes = sizes_of(parts, url, method, status, guessed)
+    if sizes.body_bytes <= 1:
         # The first byte is also the last, so the time after it was spent in the browser, not in the network.
         times.end = times.first_byte
     of_type = kinds.type_of(url, mime, sent, recorded)
@@ -89,11 +89,8 @@ def read_entry(
         method=method,
         status=status,
         mime=mime,
-        request_header_bytes=size.request_header,
-        request_body_bytes=size.request_body,
-        response_header_bytes=size.response_header,
-        body_bytes=size.body,
-        recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, size.body),
+        **sizes._asdict(),
+        recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, sizes.body_bytes),
         text=text,
         http=_version(parts, pushed),
         freshness=freshness_of(method, status, got, times.end),
@@ -171,20 +168,14 @@ def _connection(raw: Mapping[str, Any]) -> str | None:
     """Return the recorder's name for the connection. Chrome writes 0 if there is none."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
-        if isinstance(value, (str, int)) and not isinstance(value, bool):
-            name = str(value).strip()
-            if name not in ("", "0", "-1"):
-                return name
+        known = isinstance(value, (str, int)) and not isinstance(value, bool)
+        if known and (name := str(value).strip()) not in ("", "0", "-1"):
+            return name
     return None
 
 
 def _times(
-    parts: Parts,
-    url: str,
-    page_start: float | None,
-    previous: float | None,
-    notes: Notes,
-    writer: Writer,
+    parts: Parts, url: str, page_start: float | None, previous: float | None, notes: Notes, writer: Writer
 ) -> Times:
     raw = parts.entry
     timings = {key: coerce.milliseconds(value) for key, value in parts.timings.items()}

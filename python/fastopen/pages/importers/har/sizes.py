@@ -26,10 +26,10 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 class Sizes(NamedTuple):
     """Sizes of one entry in bytes, with headers as HTTP/1.1 text."""
 
-    request_header: int
-    request_body: int
-    response_header: int
-    body: int
+    request_header_bytes: int
+    request_body_bytes: int
+    response_header_bytes: int
+    body_bytes: int
 
 
 def sizes_of(parts: Parts, url: str, method: str, status: int, notes: Notes) -> Sizes:
@@ -47,10 +47,10 @@ def sizes_of(parts: Parts, url: str, method: str, status: int, notes: Notes) -> 
     status_line = len(f"HTTP/1.1 {status} {phrase}\r\n")
     got = _header(response, parts.got, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers")
     return Sizes(
-        request_header=max(request_line + host + 2, sent),
-        request_body=_request_body(request, parts.sent, method),
-        response_header=max(status_line + 2, got),
-        body=0 if body_is_empty(method, status) else _body(parts, notes),
+        request_header_bytes=max(request_line + host + 2, sent),
+        request_body_bytes=_request_body(request, parts.sent, method),
+        response_header_bytes=max(status_line + 2, got),
+        body_bytes=0 if body_is_empty(method, status) else _body(parts, notes),
     )
 
 
