@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.pages.bodies import RecordedBodies
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import Exchange, bodies_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import ImportedPage, Recording
@@ -107,9 +106,7 @@ def page_of(
         notes=notes.sentences(),
         resources=resources,
     )
-    bodies = {number: one.recorded for number, one in enumerate(kept) if one.recorded is not None}
-    heads = {number: one.head for number, one in enumerate(kept) if one.head is not None}
-    return ImportedPage(page, RecordedBodies(bodies, heads), recorded_plt_us, recording)
+    return ImportedPage(page, bodies_of(dict(enumerate(kept))), recorded_plt_us, recording)
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:

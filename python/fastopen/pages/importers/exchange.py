@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import StoredBody
+from fastopen.pages.bodies import RecordedBodies, StoredBody
 from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.notes import Notes
@@ -138,6 +138,14 @@ class HarPage:
     """The emulated network, as `network` of a job, if fastopen recorded the page without TCP Fast Open."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the file."""
+
+
+def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
+    """Return the recorded bodies and heads of responses, by the indices of their resources."""
+    bodies = {index: one.recorded for index, one in exchanges.items() if one.recorded is not None}
+    return RecordedBodies(
+        bodies, {index: one.head for index, one in exchanges.items() if one.head is not None}
+    )
 
 
 def is_redirect(status: int) -> bool:

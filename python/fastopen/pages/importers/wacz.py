@@ -6,7 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,10 @@ from fastopen.common.errors import InputError
 from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
 from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import coerce
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import Exchange, bodies_of
 from fastopen.pages.importers.har.recording import read_har
 from fastopen.pages.importers.warc import Archive
 from fastopen.pages.model import Resource
@@ -87,33 +86,23 @@ def _timed(
     found = _har(container, _HAR, place, lenient)
     pages = []
     for number, imported in enumerate(found, start=1):
-        answers = {}
+        answers: dict[int, Exchange] = {}
+        resources: list[Resource] = []
         for index, resource in enumerate(imported.page.resources):
             same = waiting[resource.method, resource.url]
+            size, at_bytes = resource.body_bytes, resource.initiator_at_bytes
             if same and same[0].status == resource.status:
                 answers[index] = same.popleft()
+                size = answers[index].body_bytes
+            if at_bytes is not None and resource.initiator is not None:
+                at_bytes = min(at_bytes, resources[resource.initiator].body_bytes)
+            resources.append(resource.model_copy(update={"body_bytes": size, "initiator_at_bytes": at_bytes}))
         label = name if len(found) == 1 else f"{name}#{number}"
+        page = imported.page.model_copy(update={"name": label, "resources": tuple(resources)})
         picture = f"screenshots/{number}.png"
         screenshot = read_whole(container.open(picture), place) if picture in container.namelist() else None
-        pages.append(replace(_answered(imported, answers, label), screenshot=screenshot))
+        pages.append(replace(imported, page=page, bodies=bodies_of(answers), screenshot=screenshot))
     return pages
-
-
-def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page `imported` with the name `name`, and with the bodies and response headers in `answers`
-    instead of its own. `answers` maps the index of a resource to its recorded request and response."""
-    resources: list[Resource] = []
-    for index, resource in enumerate(imported.page.resources):
-        answer = answers.get(index)
-        size = resource.body_bytes if answer is None else answer.body_bytes
-        at_bytes = resource.initiator_at_bytes
-        if at_bytes is not None and resource.initiator is not None:
-            at_bytes = min(at_bytes, resources[resource.initiator].body_bytes)
-        resources.append(resource.model_copy(update={"body_bytes": size, "initiator_at_bytes": at_bytes}))
-    bodies = {index: one.recorded for index, one in answers.items() if one.recorded is not None}
-    heads = {index: one.head for index, one in answers.items() if one.head is not None}
-    page = imported.page.model_copy(update={"name": name, "resources": tuple(resources)})
-    return replace(imported, page=page, bodies=RecordedBodies(bodies, heads))
 
 
 def _read(
