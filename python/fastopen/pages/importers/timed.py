@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from fastopen.common.grouping import grouped
@@ -77,9 +78,12 @@ def page_with_times(
             send_us=_us(servers.sending(index, round_trip)),
         )
     ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
-    # If processing before the load event is capped, no replay can reproduce the recorded page load time.
-    reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
-    plt_ms = load_at - ordered[0].at.start if load_at is not None and reached else None
+    event_ms = 0.0 if load_at is None else load_at - ended
+    plt_ms = None if load_at is None else load_at - ordered[0].at.start
+    if event_ms > _MAX_EVENT_MS:
+        notes.add("event", int(event_ms))
+        # No replay can reproduce the recorded page load time.
+        event_ms, plt_ms = _MAX_EVENT_MS, None
     return page_of(
         ordered,
         edges,
@@ -87,7 +91,7 @@ def page_with_times(
         source,
         notes,
         initiators=known,
-        load_event_processing_us=_event_processing(load_at, ended, notes),
+        load_event_processing_us=_us(event_ms),
         recorded_plt_us=None if plt_ms is None else _us(plt_ms),
         recording=Recording(
             exchanges=network_times,
@@ -203,12 +207,8 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    ended = carried[0][1]
-    for sent, end in carried[1:]:
-        if sent < ended - _OVERLAP_SLACK_MS:
-            return True
-        ended = max(ended, end)
-    return False
+    ended = accumulate((end for _, end in carried), max)
+    return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
@@ -260,15 +260,6 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
         return under_way + len(before) - bisect_left(before, moment)
 
     return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))
-
-
-def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
-    if load_at is None:
-        return 0
-    spent = load_at - ended
-    if spent > _MAX_EVENT_MS:
-        notes.add("event", int(spent))
-    return _us(min(spent, _MAX_EVENT_MS))
 
 
 def _us(ms: float) -> int:
