@@ -16,7 +16,7 @@ from fastopen.common.csv_cells import unescape_formula
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind
-from fastopen.pages.files import FileProgress, Progress, part_of, silent
+from fastopen.pages.files import FileProgress, Progress, first_bytes, part_of, silent
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
 from fastopen.pages.recording import ImportedPage
@@ -68,13 +68,7 @@ class Candidate:
 
 def is_index(path: Path) -> bool:
     """Return True if the file is a readable index of pages, as `fastopen page index` writes it."""
-    try:
-        if not path.is_file():  # reading a pipe may block for ever
-            return False
-        with path.open("rb") as file:
-            return file.read(len(_HEADER)) == _HEADER
-    except OSError:
-        return False
+    return os.path.isfile(path) and first_bytes(path).startswith(_HEADER)
 
 
 def load_chosen(

@@ -347,17 +347,16 @@ def decode_json(text: str, place: str) -> Any:
 
 def page_json(page: Page) -> str:
     """Return the text of a page file, with a line for each key or resource, and without most defaults."""
-    data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
-    lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
-    if page.notes:
-        lines.append('  "notes": [\n' + ",\n".join(f"    {_compact(note)}" for note in page.notes) + "\n  ]")
-    rows = []
+    data = page.model_dump(mode="json", exclude={"notes", "resources"}, exclude_defaults=True)
+    lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items()]
+    resources = []
     for resource in page.resources:
-        sparse = resource.model_dump(mode="json", exclude_defaults=True)
-        full = resource.model_dump(mode="json")
-        kept = {key: value for key, value in full.items() if key in sparse or key in _ALWAYS_WRITTEN}
-        rows.append(f"    {_compact(kept)}")
-    lines.append('  "resources": [\n' + ",\n".join(rows) + "\n  ]")
+        written = {*_ALWAYS_WRITTEN, *resource.model_dump(exclude_defaults=True)}
+        resources.append(resource.model_dump(mode="json", include=written))
+    for key, values in (("notes", page.notes), ("resources", resources)):
+        if values:
+            rows = ",\n".join(f"    {_compact(value)}" for value in values)
+            lines.append(f'  "{key}": [\n{rows}\n  ]')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -43,8 +43,7 @@ _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
 # Attributes that list several images, of which a browser loads one.
 _CHOICES: Final = frozenset(["srcset", "imagesrcset"])
 _LINKS: Final = ("a", "area")
-_BETWEEN: Final = re.compile(r"[\s,]*")
-_WORD: Final = re.compile(r"\S+")
+_CANDIDATE: Final = re.compile(r"[\s,]*+(\S+)")
 _REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 # tinycss2 raises an error for longer integers (sys.get_int_max_str_digits).
@@ -118,14 +117,10 @@ def _candidates(srcset: str) -> Iterator[str]:
     """Yield the URLs of a srcset. After each URL, skip its descriptors (such as `2x`) up to the next comma.
     Source: https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute"""
     at = 0
-    while True:
-        between = _BETWEEN.match(srcset, at)
-        word = _WORD.match(srcset, between.end() if between else at)
-        if word is None:
-            return
-        url = word[0].rstrip(",")
+    while word := _CANDIDATE.match(srcset, at):
+        url = word[1].rstrip(",")
         at = word.end()
-        if url == word[0]:
+        if url == word[1]:
             comma = srcset.find(",", at)
             at = comma if comma >= 0 else len(srcset)
         yield url
