@@ -52,15 +52,8 @@ Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-# Keys that were added to the format later, and the values that a page without these keys has.
-_LATER_KEYS: Final[dict[str, object]] = {
-    "server_send_us": 0,
-    "fresh_s": None,
-    "validator": False,
-    "alternatives": [],
-    "pushed": False,
-    "http": None,
-}
+# Keys that were added to the format later.
+_LATER_KEYS: Final = ("server_send_us", "fresh_s", "validator", "alternatives", "pushed", "http")
 
 # Keys of a resource that are written even if they have their default values.
 _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
@@ -243,12 +236,10 @@ class Page(BaseModel):
         """Return a SHA-256 that identifies the page's content. It is the same in later versions of fastopen,
         and does not depend on `body_offset` and `head_offset`."""
         # Keys of later versions are left out at their defaults, so that older pages keep their digests.
-        data = self.model_dump(
-            mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
-        )
+        data = self.model_dump(exclude={"resources": {"__all__": {"body_offset", "head_offset"}}})
         for resource in data["resources"]:
-            for key, default in _LATER_KEYS.items():
-                if resource[key] == default:
+            for key in _LATER_KEYS:
+                if resource[key] == Resource.model_fields[key].default:
                     del resource[key]
         canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
@@ -259,10 +250,9 @@ def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
     for index, (resource, at_bytes) in enumerate(zip(resources, places, strict=True)):
-        if at_bytes is not None:
-            parent = None if resource.initiator is None else resources[resource.initiator]
-            if parent is None or at_bytes > parent.body_bytes:
-                return f"initiator_at_bytes[{index}] is more than its initiator's body bytes"
+        most = -1 if resource.initiator is None else resources[resource.initiator].body_bytes
+        if at_bytes is not None and at_bytes > most:
+            return f"initiator_at_bytes[{index}] is more than its initiator's body bytes"
     return None
 
 
@@ -309,8 +299,8 @@ def page_of_hosts(
         )
         for number, host in enumerate(hosts)
     )
-    facts = {"name": name, "url": resources[0].url, "source": source, "initiators": "declared"}
-    return Page.model_validate({"format": FORMAT, **facts, "resources": resources})
+    url = resources[0].url
+    return Page(format=FORMAT, name=name, url=url, source=source, initiators="declared", resources=resources)
 
 
 def parse_page(data: object, place: str) -> Page:

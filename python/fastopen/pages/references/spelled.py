@@ -48,12 +48,10 @@ def _in_every_spelling(url: str) -> bytes | None:
 def _spellings(url: str, base: str) -> list[bytes]:
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
-    whole = [f"//{parts.netloc}{target}"]
-    stable = parts.path.partition(";")[0]
-    shorter = [f"//{parts.netloc}{stable}"] if len(stable) >= _SHORTEST else []
-    paths = [path for path in dict.fromkeys((target, stable)) if len(path) >= _SHORTEST]
+    paths = [path for path in (target, parts.path.partition(";")[0]) if len(path) >= _SHORTEST]
+    with_host = [f"//{parts.netloc}{path}" for path in (target, *paths)]
     found: list[str] = []
-    for name in (*whole, *shorter, *paths, *_relative(parts.path, url, base)):
+    for name in (*with_host, *paths, *_relative(parts.path, url, base)):
         found += [name, unquote(name), html.escape(name, quote=False), name.replace("/", "\\/")]
     return [name.encode("utf-8", "replace") for name in dict.fromkeys(found)]
 
