@@ -28,10 +28,7 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 def holds_run(folder: Path) -> bool:
     """Return True if the folder can be read and contains the database of a run, even a damaged one."""
-    try:
-        return (folder / FILE).exists()
-    except OSError:
-        return False
+    return os.path.exists(folder / FILE)
 
 
 def is_database(path: Path) -> bool:

@@ -299,8 +299,7 @@ def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched:
     jobs to the ids of these loads. `watched` selects additional data to keep, such as packets."""
     owed = []
     for planned in jobs:
-        if planned.job.id in pending:
-            loads = [load for load in planned.job.loads if load.id in pending[planned.job.id]]
+        if loads := [load for load in planned.job.loads if load.id in pending.get(planned.job.id, ())]:
             job = planned.job.model_copy(update={"loads": loads, **watched.model_dump()})
             owed.append(replace(planned, job=job))
     return owed

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import product
+from itertools import chain, count, product
 from pathlib import Path
 from typing import Final
 
@@ -39,11 +39,8 @@ def runs_folder() -> Path:
 
 def new_run_folder(name: str) -> Path:
     stem = f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    folder, number = runs_folder() / stem, 1
-    while folder.exists():
-        number += 1
-        folder = runs_folder() / f"{stem}-{number}"
-    return folder
+    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    return next(folder for name in names if not (folder := runs_folder() / name).exists())
 
 
 def find_run(text: str | Path) -> Path:

@@ -21,8 +21,10 @@ from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.facts import SHAPES
 from fastopen.runs.limits import Limits, damaged
-from fastopen.runs.rows import Listing, LoadRow
+from fastopen.runs.rows import SQL_ORDERS, Listing, LoadRow
 
+_PAGES = "SELECT name, page FROM pages ORDER BY position"
+_CELLS = "SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id"
 _LOADS = """
 SELECT jobs.id, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
     retransmitted, invalid, loads.id, attempt,
@@ -107,8 +109,7 @@ class RunReader(Closing):
     def cells(self) -> list[Cell]:
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
-        rows = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
-        for index, page, network, setup, arm, engine in rows:
+        for index, page, network, setup, arm, engine in self.rows_of(_CELLS):
             known = index == len(cells) and page in pages and engine in get_args(EngineName) and arm in ARMS
             if not (
                 known and 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
@@ -119,16 +120,13 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        rows = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         with self._parsing("a page"):
-            return {name: Page.model_validate_json(page) for name, page in rows}
+            return {name: Page.model_validate_json(page) for name, page in self.rows_of(_PAGES)}
 
     def unparsed_plan(self) -> tuple[Any, ...]:
         """Return the stored plan without validation, to compare plans of runs for equality. It consists of
         the experiment, its pages, and the combinations of settings with which pages are loaded."""
-        pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
-        cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
-        return self._fact("experiment"), list(pages), list(cells)
+        return self._fact("experiment"), list(self.rows_of(_PAGES)), list(self.rows_of(_CELLS))
 
     def auto_engine(self) -> EngineName:
         """Return the engine (`host` or `virtual`) that `--engine auto` stood for when the run was planned."""
@@ -188,7 +186,7 @@ class RunReader(Closing):
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
         """Return `count` rows of loads (-1: all) from index `start`, as `listing` selects and sorts them."""
         where, values = listing.condition
-        query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
+        query = _LOADS.format(record="", more=where, order=f"{SQL_ORDERS[listing.order]} LIMIT ? OFFSET ?")
         with self._parsing("a load"):
             return [self._load_row(row) for row in self.rows_of(query, (*values, count, start))]
 

@@ -22,8 +22,7 @@ def stored_plan(run: RunReader) -> Plan:
     Raises InputError if another version of fastopen planned the stored jobs differently."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
-    longest = experiment.model_copy(update={"repeats": repeats})
-    plan = planned_again(run, longest)
+    plan = planned_again(run, experiment.model_copy(update={"repeats": repeats}))
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
         message = "was started by another version of fastopen, which planned it differently"

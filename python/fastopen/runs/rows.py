@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, get_args
 NAME_MAX: Final = 120
 Order = Literal["written", "fastest", "slowest"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
-_COLUMNS: Final[dict[Order, str]] = {
+SQL_ORDERS: Final[dict[Order, str]] = {
     "written": "loads.number",
     "fastest": "plt_ns IS NULL, plt_ns, loads.number",
     "slowest": "plt_ns DESC, loads.number",
@@ -78,10 +78,6 @@ class Listing:
             wanted.append("(jobs.id LIKE ? ESCAPE '\\' OR loads.invalid LIKE ? ESCAPE '\\')")
             values += [f"%{escaped}%"] * 2
         return ("WHERE " + " AND ".join(wanted) if wanted else ""), tuple(values)
-
-    @property
-    def ordering(self) -> str:
-        return _COLUMNS[self.order]
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
