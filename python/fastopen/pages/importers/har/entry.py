@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastopen.common import json_memory
 from fastopen.common.errors import InputError
@@ -14,7 +14,6 @@ from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
 from fastopen.pages.importers.har.parts import Parts
 from fastopen.pages.importers.har.sizes import sizes_of
-from fastopen.pages.importers.har.writers import Writer
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 
@@ -36,6 +35,27 @@ _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECAS
 _MAX_STACK: Final = 200
 # URLs that browsers accept, also if neither DNS nor TLS accepts the host, such as `-a.test`.
 _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNORECASE)
+
+
+class Writer(NamedTuple):
+    """The deviations of a program that writes HARs from HAR 1.2."""
+
+    tls_counted_twice: bool = False
+    """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
+    load_event_of_inspector: bool = False
+    """True if `onLoad` counts from the start of the recording instead of the start of the page."""
+
+
+# By the creator's name in the HAR, in lower case. The comments name the evidence for the deviations.
+WRITERS: Final = {
+    "playwright": Writer(tls_counted_twice=True),  # harTracer.ts, all versions up to 1.57
+    "webkit web inspector": Writer(load_event_of_inspector=True),  # HARBuilder.js, TimelineManager.js
+}
+
+
+def writer_of(log: Mapping[str, Any]) -> Writer:
+    creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
+    return WRITERS.get(creator.strip().lower(), Writer())
 
 
 def read_entry(

@@ -11,10 +11,9 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, HarPage
-from fastopen.pages.importers.har.entry import answered_locally, read_entry
+from fastopen.pages.importers.har.entry import Writer, answered_locally, read_entry, writer_of
 from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
-from fastopen.pages.importers.har.writers import Writer, writer_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 from fastopen.pages.recording import ImportedPage
