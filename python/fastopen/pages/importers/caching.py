@@ -24,17 +24,14 @@ class Freshness(NamedTuple):
     validator: bool = False
 
 
-UNKNOWN_FRESHNESS: Final = Freshness()
-
-
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
     """Return how long a cache may use a response with these headers, whose names must be in lower case.
-    `at_ms` is its arrival in ms since 1970, or None if this is unknown. Return UNKNOWN_FRESHNESS if there are
-    no headers, or if the method is not GET."""
+    `at_ms` is its arrival in ms since 1970, or None if this is unknown. Nothing is known if there are no
+    headers, or if the method is not GET."""
     if not headers or method != "GET":
-        return UNKNOWN_FRESHNESS
+        return Freshness()
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
     # Reversed, because the first of several values of a directive counts, and a dict keeps the last.
     control = {name: value.strip() for name, value in reversed(_DIRECTIVE.findall(text))}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies, StoredBody
-from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness
+from fastopen.pages.importers.caching import Freshness
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, ResourceType
@@ -66,7 +66,7 @@ class Exchange:
     """The head of the response as HTTP/1.1 text."""
     http: HttpVersion | None = None
     """The HTTP version that the recorder names; None: not known."""
-    freshness: Freshness = UNKNOWN_FRESHNESS
+    freshness: Freshness = field(default_factory=Freshness)
     referer: str | None = None
     location: str | None = None
     navigated: bool = False

@@ -59,14 +59,9 @@ def _deflate(body: bytes) -> bytes:
         return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, MAX_TEXT_BYTES)
 
 
-def _brotli(body: bytes) -> bytes:
-    return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_TEXT_BYTES))
-
-
-def _zstd(body: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(body).read(MAX_TEXT_BYTES)
-
-
 _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd,
-}  # fmt: skip
+    **dict.fromkeys(("gzip", "x-gzip"), _gzip),
+    "deflate": _deflate,
+    "br": lambda body: bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_TEXT_BYTES)),
+    "zstd": lambda body: zstandard.ZstdDecompressor().stream_reader(body).read(MAX_TEXT_BYTES),
+}
