@@ -41,13 +41,10 @@ class StoredEngine:
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
+        self.parallel = engine.parallel
         self.store = store
         self.maker = maker
         self._digests: dict[str, str] = {}
-
-    @property
-    def parallel(self) -> int:
-        return self._engine.parallel
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         missing: list[Job] = []

@@ -82,9 +82,8 @@ class Flattener:
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
         if table == "loads":
             return (self.load(row),)
-        if table == "evidence":
-            return (self.evidence(row, record),)
-        several = {"requests": self.requests, "connections": self.connections, "tcp_samples": self.samples}
+        several = {"requests": self.requests, "connections": self.connections}
+        several |= {"evidence": self.evidence, "tcp_samples": self.samples}
         return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
@@ -144,11 +143,11 @@ class Flattener:
             for one in connection.get("origin_samples", ()):
                 yield (row.number, connection["id"], _ms(one["at_ns"]), *(one[name] for name in SAMPLED))
 
-    def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
+    def evidence(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         link, counters = record["link"] or {}, record["counters"]
         # Records from before version 2 of the contract lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}
-        return (
+        yield (
             *(row.number, record["client_address"], record["cookies_before"]),
             *(given_up.get("connections"), given_up.get("syn_data")),
             *(link.get(way, {}).get(name) for way in DIRECTIONS for name in DIRECTION),

@@ -4,7 +4,7 @@ import csv
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -69,9 +69,10 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
             raise InputError("has no screenshots", run.place, remedy)
         yield _screenshots(place)
         return
+    table = _csv if form == "csv" else _parquet
     with ExitStack() as files:
         tables = {
-            name: files.enter_context(_OPENED[form](place / f"{name}.{form}", columns))
+            name: files.enter_context(table(place / f"{name}.{form}", columns))
             for name, columns in TABLES.items()
         }
         flat = Flattener(run)
@@ -143,9 +144,3 @@ def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
 
         yield add
         flush()
-
-
-_OPENED: Final[dict[Format, Callable[[Path, Mapping[str, Kind]], AbstractContextManager[Add]]]] = {
-    "csv": _csv,
-    "parquet": _parquet,
-}
