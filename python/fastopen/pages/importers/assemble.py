@@ -18,6 +18,11 @@ ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "stylesheet": ("stylesheet", "script"),
 }
 OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
+# Fields of a resource that an exchange has under the same names.
+_SAME_NAMES: Final = (
+    *("url", "method", "status", "mime", "http", "body_bytes"),
+    *("request_header_bytes", "request_body_bytes", "response_header_bytes"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +78,8 @@ def page_of(
     types = _types(exchanges, edges)
     resources = tuple(
         Resource(
-            url=one.url,
-            method=one.method,
-            status=one.status,
+            **{name: getattr(one, name) for name in _SAME_NAMES},
             type=types[index],
-            mime=one.mime,
-            request_header_bytes=one.request_header_bytes,
-            request_body_bytes=one.request_body_bytes,
-            response_header_bytes=one.response_header_bytes,
-            body_bytes=one.body_bytes,
             server_think_us=edge.think_us,
             server_send_us=edge.send_us,
             initiator=positions[edge.by],
@@ -92,7 +90,6 @@ def page_of(
             fresh_s=one.freshness.fresh_s,
             validator=one.freshness.validator,
             alternatives=(alternatives or {}).get(index, ()),
-            http=one.http,
         )
         for one, (index, edge) in zip(kept, edges.items(), strict=True)
     )

@@ -54,8 +54,7 @@ class InitiatorResolver:
             frame = self._frame_of(index)
             found.append(self._initiator(index, entry, frame) if index else (None, ""))
             self._remember(index, entry, frame)
-        if self._held:
-            notes.add("held", self._held)
+        notes["held"] += self._held
         ways = {way for _, way in found}
         if ways.isdisjoint(("inferred", "named")):
             return found, "recorded"
