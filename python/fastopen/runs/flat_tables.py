@@ -5,6 +5,7 @@ milliseconds since the start of the load. Tables can be joined by `load`, the nu
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, Final
 
 from fastopen.contract.load_record import Evidence, TcpSample
@@ -73,8 +74,10 @@ class Flattener:
     def __init__(self, run: RunReader) -> None:
         self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()
         # Computed once: the factor columns of each cell, and (URL, host, type) of each page's resources.
-        self._factors: dict[int, Row] = {}
-        self._known: dict[str, list[tuple[str, str, str]]] = {}
+        self._factors = cache(lambda cell: flat_columns(point_of(self.experiment, self.cells[cell])))
+        self._known = cache(
+            lambda page: [(one.url, one.host, one.type) for one in self.pages[page].resources]
+        )
 
     def page(self, row: LoadRow) -> Page:
         return self.pages[self.cells[row.cell].page]
@@ -88,11 +91,9 @@ class Flattener:
 
     def load(self, row: LoadRow) -> Row:
         cell = self.cells[row.cell]
-        if row.cell not in self._factors:
-            self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
         return (
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
-            *(*self._factors[row.cell], row.repeat, *self._drawn(cell, row.repeat), row.valid),
+            *(*self._factors(row.cell), row.repeat, *self._drawn(cell, row.repeat), row.valid),
             "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None,
             *(_ms(row.plt_ns), row.requests, row.connections, row.syn_data_connections),
             *(row.handshakes_ns / 1e6, row.retransmitted, row.started_unix_ms),
@@ -111,10 +112,7 @@ class Flattener:
         )
 
     def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        page = self.page(row)
-        known = self._known.get(page.name)
-        if known is None:
-            known = self._known[page.name] = [(one.url, one.host, one.type) for one in page.resources]
+        known = self._known(self.cells[row.cell].page)
         for one in record["requests"]:
             yield (
                 *(row.number, one["resource"], *known[one["resource"]], one["connection"]),

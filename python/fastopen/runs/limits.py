@@ -65,7 +65,10 @@ class Limits:
         """Yield the rows of an SQL query. Raises InputError if it takes more time or memory than permitted,
         or if the file is damaged. With `lookup`, for a query for one load or job, less is permitted."""
         if not lookup:
-            self._size = self._size_now()
+            self._size = 0
+            for name in (FILE, f"{FILE}-wal"):
+                with contextlib.suppress(FileNotFoundError):
+                    self._size += os.stat(self._folder / name).st_size
         # If queries are nested, the limit of the outer query stays, because it is larger.
         self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
         left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
@@ -87,13 +90,6 @@ class Limits:
                 raise damaged(error, str(self._folder)) from None
             # An exception from a signal handler also interrupts the query.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
-
-    def _size_now(self) -> int:
-        size = 0
-        for name in (FILE, f"{FILE}-wal"):
-            with contextlib.suppress(FileNotFoundError):
-                size += os.stat(self._folder / name).st_size
-        return size
 
     def _endless(self) -> InputError:
         return damaged("it gives more data than its file can hold", str(self._folder))

@@ -5,6 +5,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -87,16 +88,15 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
 
 def _hars(run: RunReader, place: Path) -> Write:
     experiment, cells, pages = run.experiment(), run.cells(), run.pages()
-    addresses: dict[str, dict[str, str]] = {}
+
+    @lru_cache(maxsize=1)  # the loads of a job come one after another
+    def addresses(job: str) -> dict[str, str]:
+        worlds = run.world_records(job)
+        return worlds[-1].hosts if worlds else {}
 
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         cell = cells[row.cell]
-        if row.job not in addresses:
-            addresses.clear()  # the loads of a job come one after another
-            worlds = run.world_records(row.job)
-            addresses[row.job] = worlds[-1].hosts if worlds else {}
-        hosts = addresses[row.job]
-        document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
+        document = har_document(experiment, cell, pages[cell.page], row, record, addresses(row.job))
         with (place / file_name(row.number, row.job, row.load, "har")).open("x", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
 
