@@ -83,6 +83,17 @@ def moment_ms(value: object) -> float | None:
         return None
 
 
+def label(name: str) -> str:
+    """Return the printable characters of a program's name, at most 80."""
+    return "".join(c for c in name if c.isprintable())[:80]
+
+
+def source_of(form: str, writer: str, date: str) -> str:
+    """Return the source of a page, such as `HAR by Firefox, recorded 2026-11-29`, from a date and time."""
+    source, day = f"{form} by {writer}" if writer else form, date[:10]
+    return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
+
+
 def charset(mime: str) -> str | None:
     """Return the charset parameter of a Content-Type; None if there is none or Python does not know it."""
     value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")

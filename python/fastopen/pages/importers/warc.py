@@ -96,7 +96,7 @@ class Archive:
     store: BodyStore = field(default_factory=BodyStore)
     notes: Notes = field(default_factory=Notes)
     software: str = ""
-    day: str = ""
+    date: str = ""
     _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
     _requests: list[_Record] = field(default_factory=list)
     _bodies: dict[object, StoredBody] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Archive:
                 self._take(record)
 
     def _take(self, record: _Record) -> None:
-        self.day = self.day or record.get("WARC-Date")[:10]
+        self.date = self.date or record.get("WARC-Date")
         if record.kind == "request":
             self._requests.append(record)
             return
@@ -185,11 +185,8 @@ class Archive:
         return made
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
-        exchanges = self.exchanges()
-        source = f"WARC by {self.software}" if self.software else "WARC"
-        if self.day.replace("-", "").isdigit():
-            source += f", recorded {self.day}"
-        return pages_of(exchanges, name, source, self.notes, place, roots=roots)
+        source = coerce.source_of("WARC", self.software, self.date)
+        return pages_of(self.exchanges(), name, source, self.notes, place, roots=roots)
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -322,7 +319,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
     if raw.rec_type == "warcinfo":
         info = _body(raw).decode("utf-8", "replace")
         software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
-        yield "".join(c for c in software[1] if c.isprintable())[:80] if software else ""
+        yield coerce.label(software[1]) if software else ""
         return
     if raw.rec_type not in _KINDS:
         return

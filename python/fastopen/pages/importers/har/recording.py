@@ -179,7 +179,8 @@ def _start(page: HarPage) -> float:
 
 def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage:
     identity = page.get("id")
-    timings = coerce.mapping(page.get("pageTimings"))
+    timings, load = coerce.mapping(page.get("pageTimings")), coerce.mapping(page.get("_fastopen"))
+    network = load.get("network")
     return HarPage(
         id=str(identity) if isinstance(identity, (str, int)) else fallback,
         title=coerce.text(page.get("title")),
@@ -188,14 +189,9 @@ def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage
         on_load=coerce.milliseconds(timings.get("onLoad")) or None,
         down_bit_per_s=_rate(page.get("_bwDown")),
         up_bit_per_s=_rate(page.get("_bwUp")),
-        network=_network(coerce.mapping(page.get("_fastopen"))),
+        # With TFO, the recorded times lack round trips.
+        network=network if isinstance(network, dict) and load.get("cookies") is None else None,
     )
-
-
-def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    # With TFO, the recorded times lack round trips.
-    network = load.get("network")
-    return network if isinstance(network, dict) and load.get("cookies") is None else None
 
 
 def _rate(kbit_per_s: object) -> int | None:
@@ -277,12 +273,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
 
 
 def _source(log: Mapping[str, Any], first: object) -> str:
-    makers = []
-    for key in ("creator", "browser"):
-        maker = coerce.mapping(log.get(key))
-        creator = f"{coerce.text(maker.get('name'))} {coerce.text(maker.get('version'))}".strip()
-        makers.append("".join(c for c in creator if c.isprintable())[:80])
-    by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is creator and browser
-    day = coerce.text(coerce.mapping(first).get("startedDateTime"))[:10]
-    source = f"HAR by {by}" if by else "HAR"
-    return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
+    makers = (coerce.mapping(log.get(key)) for key in ("creator", "browser"))
+    names = (f"{coerce.text(one.get('name'))} {coerce.text(one.get('version'))}".strip() for one in makers)
+    by = ", ".join(filter(None, dict.fromkeys(map(coerce.label, names))))  # Firefox is creator and browser
+    return coerce.source_of("HAR", by, coerce.text(coerce.mapping(first).get("startedDateTime")))
