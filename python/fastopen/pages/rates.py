@@ -18,6 +18,7 @@ SUSTAINED_SHARE: Final = 0.8
 SEGMENT_BYTES: Final = 1448
 # Initial congestion window of Linux, and the least that web servers use (RFC 6928).
 WINDOW_SEGMENTS: Final = 10
+Bisect = Callable[[list[float], float], int]
 
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
@@ -50,7 +51,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
     slopes = _running_sum(changes)
     offsets = _running_sum([(moment, slope * moment) for moment, slope in changes])
 
-    def arrived(moment: float, find: Callable[[list[float], float], int]) -> float:
+    def arrived(moment: float, find: Bisect) -> float:
         return steps(moment, find) + (moment * slopes(moment, bisect_right) - offsets(moment, bisect_right))
 
     edges = sorted({moment for first, end, _ in arrivals for moment in (first, end)})
@@ -60,9 +61,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
     return round(max(in_window, default=0.0) * 8000 / window_ms) or None
 
 
-def _running_sum(
-    events: Sequence[tuple[float, float]],
-) -> Callable[[float, Callable[[list[float], float], int]], float]:
+def _running_sum(events: Sequence[tuple[float, float]]) -> Callable[[float, Bisect], float]:
     """Return a function that adds up the amounts of events, which are (time, amount) pairs, before a time.
     Its second argument is bisect_right to include events at exactly this time, else bisect_left."""
     ordered = sorted(events)

@@ -16,8 +16,7 @@ class RecordedExchange:
     """The times of a request and its response on the recorder's network, in ms. The page made the request at
     `asked`. It was sent at `sent`, after waiting for a connection, name lookup (`lookup`) and handshakes
     (`tcp`, `tls`). These three are durations, which are 0 if the request needed no such step. The other times
-    are since the request of the first document. `carrier` is the use of the connection: one request at a time
-    or several. `pushed` is True if the server sent the resource unasked (HTTP/2 push)."""
+    are since the request of the first document. `carrier` is the use of the connection."""
 
     asked: float
     sent: float

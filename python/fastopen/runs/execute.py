@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 from fastopen.common.errors import MachineError
@@ -88,8 +86,8 @@ class TimeLimit:
 
         The first round is the first repeat of each page, network and setup. Each later round has as many
         repeats as keep `at_once` emulated networks busy."""
-        by_repeat = attrgetter("repeat")
-        repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
+        by_repeat = grouped((planned.repeat, planned) for planned in jobs)
+        repeats = [by_repeat[number] for number in sorted(by_repeat)]
         last_s, size = 0.0, 1
         while repeats:
             started = self.elapsed_s
@@ -227,8 +225,7 @@ class _Execution:
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
         """Run the jobs on one engine after another. Closing the generator stops the engine."""
-        for name in dict.fromkeys(planned.comparison.engine for planned in owed):
-            jobs = [planned.job for planned in owed if planned.comparison.engine == name]
+        for name, jobs in grouped((planned.comparison.engine, planned.job) for planned in owed).items():
             yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
