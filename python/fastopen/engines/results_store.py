@@ -168,24 +168,20 @@ class ResultsStore:
         self.complaint = ""
         """The message of the first failure to read or write; empty if there was none."""
         try:
-            if not self._exists():
+            try:
+                mark = self.files.read(MARK, HEAD_BYTES).strip()
+            except FileNotFoundError:
+                mark = b""
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
-                    raise InputError("is not empty and not a store", self.place, "use a new folder")
+                    raise InputError("is not empty and not a store", self.place, "use a new folder") from None
                 self.files.create(MARK, f"{FORMAT}\n".encode())
+            except DamagedResultError:
+                mark = b"?"
         except OSError as error:
             raise unwritable(self.place, error) from None
-
-    def _exists(self) -> bool:
-        try:
-            mark = self.files.read(MARK, HEAD_BYTES).strip()
-        except FileNotFoundError:
-            return False
-        except DamagedResultError:
-            mark = b"?"
         if mark not in (b"", FORMAT.encode()):
             remedy = "use that version, or a new folder"
             raise InputError("was written by another version of fastopen", self.place, remedy)
-        return True
 
     @staticmethod
     def name(key: str) -> str:

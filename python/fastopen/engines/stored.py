@@ -112,19 +112,14 @@ class StoredEngine:
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
     """Return the result to store for a job with these events. `maker` is the program and kernel that ran it,
     and `decided` has all inputs. Return None if a page load is missing or was disturbed by the machine."""
-    records: list[str] = []
-    loads: list[str] = []
-    for event in events:
-        if not isinstance(event, WorldBuilt | LoadDone):
-            continue
-        if isinstance(event, LoadDone):
-            loads.append(event.record.id)
-            if any(reason.kind in ATTEMPTS_BY_KIND for reason in event.record.invalid):
-                return None
-        try:
-            records.append(without_job_id(event.raw, event.record.type, job.id))
-        except ValueError:
-            return None
-    if len(records) != 1 + len(loads) or loads != [load.id for load in job.loads]:
+    reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
+    loads = [event.record for event in reported if isinstance(event, LoadDone)]
+    if any(reason.kind in ATTEMPTS_BY_KIND for load in loads for reason in load.invalid):
         return None
-    return Result(maker.digest, decided, tuple(records))
+    if len(reported) != 1 + len(loads) or [load.id for load in loads] != [load.id for load in job.loads]:
+        return None
+    try:
+        records = tuple(without_job_id(event.raw, event.record.type, job.id) for event in reported)
+    except ValueError:
+        return None
+    return Result(maker.digest, decided, records)
