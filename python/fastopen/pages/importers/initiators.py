@@ -122,18 +122,16 @@ class InitiatorResolver:
             return recorded
         latest = (document.at.end, recorded)
         for kind in _BLOCKING:
-            latest = max(latest, self._latest(recorded, kind, entry, index) or latest)
+            latest = max(latest, self._latest(recorded, kind, index) or latest)
         if latest[1] != recorded:
             self._held += 1
         return latest[1]
 
-    def _latest(
-        self, frame: int, kind: ResourceType, entry: Exchange, index: int
-    ) -> tuple[float, int] | None:
-        """Find the resource of type `kind` in a frame that ended last before `entry`, a request with the
-        index `index`, started. Return its end and its index, or None if there is none."""
+    def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
+        """Return end and index of the resource of a frame that ended last before the request `index` started,
+        of those with the type `kind`. Return None if there is none."""
         ended = self._ended[frame, kind]
-        place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
+        place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
@@ -165,7 +163,7 @@ class InitiatorResolver:
             return frame
         latest = (document.at.end, frame)
         for kind in ASKERS.get(entry.type, OTHER_ASKERS):
-            found = self._latest(frame, kind, entry, index)
+            found = self._latest(frame, kind, index)
             if found is not None and (found > latest or parsing):
                 latest = found
         return latest[1]
