@@ -158,7 +158,7 @@ def execute(
         # First repeats that the limit left out stay planned, and are run on resuming.
         outcome.out_of_time = limit is not None and bool(store.pending())
         store.set_status("out of time" if outcome.out_of_time else "finished")
-    outcome.faults = execution.faults()
+    outcome.faults = grouped((fault, job) for job, fault in execution.faults.items() if fault is not None)
     outcome.packets_dropped = execution.packets_dropped
     outcome.took_s = 0.0 if limit is None else limit.elapsed_s
     return outcome
@@ -192,11 +192,8 @@ class _Execution:
     """For each use of TFO (arm), the place and reasons of invalid loads by job; None after a valid load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
-    _faults: dict[str, str | None] = field(default_factory=dict)
+    faults: dict[str, str | None] = field(default_factory=dict)
     """Maps each job to the fault of its last emulated network, or to None if the network had no fault."""
-
-    def faults(self) -> dict[str, list[str]]:
-        return grouped((fault, job) for job, fault in self._faults.items() if fault is not None)
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
         """Return the number of emulated networks that every engine of these jobs can run at once."""
@@ -245,7 +242,7 @@ class _Execution:
                 (self._invalid.discard if finished.valid else self._invalid.add)(load)
             case JobEnded(job, fault):
                 self._running.pop(job, None)
-                self._faults[job] = fault
+                self.faults[job] = fault
                 if fault is not None:
                     self.store.add_fault(job, fault)
         self.watch(
