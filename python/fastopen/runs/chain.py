@@ -1,10 +1,10 @@
 """Find a page load's longest chain of handshakes, which bounds the time that Fast Open can save."""
 
-from collections import defaultdict
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
+from fastopen.common.grouping import grouped
 from fastopen.contract import Connection, LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.pages import Page
@@ -95,13 +95,9 @@ class Handshakes:
     """The time spans of the handshakes in a page load, by connection and by origin."""
 
     def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
-        self._of: dict[int, Span] = {}
+        self._of = {one.id: span for one in record.connections if (span := handshake(one)) is not None}
         self._origin = {one.id: (one.host, one.port) for one in record.connections}
-        self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
-        for connection in record.connections:
-            if (span := handshake(connection)) is not None:
-                self._of[connection.id] = span
-                self._to[connection.host, connection.port].append(span)
+        self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the time in ns, from `since_ns` to `until_ns`, during handshakes with the DNS resolver."""
@@ -118,7 +114,7 @@ class Handshakes:
 
         `connection` is an id. Spans are cut to the time from `since_ns` to `until_ns`."""
         # With late binding, a request may wait for the handshake of any connection to its origin.
-        to_origin = self._to[self._origin[connection]] if connection in self._origin else []
+        to_origin = self._to.get(self._origin[connection], []) if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]
 

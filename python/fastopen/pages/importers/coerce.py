@@ -1,10 +1,14 @@
 """Coerce values of recordings that may be missing, of a wrong type (sizes as strings), or absurd."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
+
+from fastopen.common import json_memory
 
 Pairs = Sequence[tuple[str, str]]
 # A day. No recording of a page lasts longer. Recorders write larger numbers for "never" and "unknown".
@@ -46,6 +50,13 @@ def size(value: object) -> int | None:
     """Return a size in bytes; None if missing, negative (HAR: "not available") or over MAX_SIZE."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
+
+
+def decoded(text: str) -> Any:
+    """Decode JSON. Return None if it is malformed or needs too much memory."""
+    with suppress(ValueError, RecursionError):
+        return None if json_memory.is_too_much(text) else json.loads(text)
+    return None
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:

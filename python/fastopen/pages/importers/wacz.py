@@ -1,18 +1,15 @@
 """Import WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
 import io
-import json
 import struct
 import zipfile
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
@@ -130,10 +127,6 @@ def _listed(container: zipfile.ZipFile) -> list[str]:
             data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)
     except (KeyError, *_DAMAGE):
         return []
-    found = []
-    for line in io.StringIO(data.decode("utf-8", "replace")):
-        if json_memory.is_too_much(line):
-            continue
-        with suppress(ValueError, RecursionError):
-            found.append(urls.cleaned(coerce.text(coerce.mapping(json.loads(line)).get("url"))))
+    lines = map(coerce.decoded, io.StringIO(data.decode("utf-8", "replace")))
+    found = (urls.cleaned(coerce.text(coerce.mapping(line).get("url"))) for line in lines)
     return [url for url in found if url is not None]

@@ -1,11 +1,9 @@
 """Read an entry of a HAR as an exchange, in the variants that different programs write."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
@@ -342,12 +340,7 @@ def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
     for key in ("_initiator", "_initiator_detail"):
         value = raw.get(key)
         if isinstance(value, str) and value.startswith("{"):
-            try:
-                if json_memory.is_too_much(value):
-                    continue
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                continue
+            value = coerce.decoded(value)
         if isinstance(value, str):
             found.append(value)
         elif isinstance(value, dict):
