@@ -35,16 +35,12 @@ _TEXT_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 }
 
 
-def _ratio(above: float, below: float) -> float:
-    """Return NaN if `below` is 0, because every comparison with NaN except `!=` is false."""
-    return above / below if below else math.nan
-
-
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: _ratio,
+    # Every comparison with NaN except `!=` is false.
+    ast.Div: lambda above, below: above / below if below else math.nan,
 }
 
 
@@ -82,8 +78,11 @@ class Condition:
 
     def _read(self, node: ast.expr) -> tuple[Kind, Reader]:
         match node:
+            case ast.Name(id=name) if name in self._kinds:
+                return self._kinds[name], lambda facts: facts[name]
             case ast.Name(id=name):
-                return self._column(name)
+                remedy = did_you_mean(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
+                raise self._fault(f"unknown page property {name!r}", remedy)
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return "number", lambda _: number
             case ast.Constant(value=str() as text):
@@ -127,12 +126,6 @@ class Condition:
         if kind != wanted:
             raise self._fault(f"{self._written(node)} is a {kind}, not a {wanted}", EXAMPLE)
         return reader
-
-    def _column(self, name: str) -> tuple[Kind, Reader]:
-        if name not in self._kinds:
-            remedy = did_you_mean(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
-            raise self._fault(f"unknown page property {name!r}", remedy)
-        return self._kinds[name], lambda facts: facts[name]
 
     def _written(self, node: ast.expr) -> str:
         return ast.get_source_segment(self.text.strip(), node) or ast.unparse(node)
