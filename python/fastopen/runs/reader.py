@@ -55,6 +55,7 @@ class RunReader(Closing):
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
         self._limits: Limits | None = None
+        self._lock: files.FolderLock | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -78,13 +79,10 @@ class RunReader(Closing):
         """Return the state of the run: `running`, `finished`, `interrupted`, `stopped` (by an error or a
         kill) or `out of time` (the time limit left some loads of the first repeat)."""
         status = str(self._fact("status"))
-        if status == "running" and self._is_abandoned():
-            return "stopped"
+        if status == "running" and self.folder is not None and self._lock is None:
+            # If no process writes the run, its writer was killed, or the power failed.
+            return "running" if files.is_being_written(self.folder) else "stopped"
         return status
-
-    def _is_abandoned(self) -> bool:
-        """Return True if the writer of a `running` run was killed, or the power failed."""
-        return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -244,7 +242,8 @@ class RunReader(Closing):
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)
-        resources = self._resources(job)
+        pages = self.rows_of("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
+        resources = next((self._sizes.get(page, 0) for (page,) in pages), 0)
         if any(request.resource >= resources for request in record.requests):
             raise damaged(f"the record of {job} {load} has requests of another page", self.place)
         return record
@@ -252,10 +251,6 @@ class RunReader(Closing):
     @cached_property
     def _sizes(self) -> dict[str, int]:
         return {name: len(page.resources) for name, page in self.pages().items()}
-
-    def _resources(self, job: str) -> int:
-        pages = self.rows_of("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
-        return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
         """Yield each row with the validated record of its load. Only one record is in memory at a time."""

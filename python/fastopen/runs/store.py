@@ -139,9 +139,6 @@ class RunStore(RunReader):
         if self._lock is not None:
             self._lock.close()
 
-    def _is_abandoned(self) -> bool:
-        return self._lock is None and super()._is_abandoned()
-
     def pending(self) -> dict[str, list[str]]:
         """Map the ids of unfinished jobs to the ids of their loads to run or repeat, in planned order."""
         attempts = self.attempts()
