@@ -28,9 +28,10 @@ _DIRECT_SEARCHES: Final = 10_000
 class InitiatorResolver:
     """Finds the initiator of each exchange of a page: the resource that made the browser request it."""
 
-    def __init__(self, entries: Sequence[Exchange], document: int) -> None:
+    def __init__(self, entries: Sequence[Exchange], document: int, notes: Notes) -> None:
         """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
-        `document` is the index of the main document, which is 0 unless the first request was redirected."""
+        `document` is the index of the main document, which is 0 unless the first request was redirected.
+        Evidence is counted in `notes`."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -43,18 +44,17 @@ class InitiatorResolver:
         self._texts = TextIndex(entries)
         # Maps the entries whose initiator was found in a text to the results of TextIndex.naming.
         self.namings: dict[int, tuple[int, float]] = {}
-        self._held = 0
+        self._notes = notes
 
-    def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
+    def find_all(self) -> tuple[list[tuple[int | None, str]], Initiators]:
         """Return a list with the initiator of each exchange, and the source of all initiators: `recorded`,
         `inferred` or `mixed`. Each item of the list has the index of the initiator (None for the first
-        exchange), and the evidence for it as a key of notes.SENTENCES. Add counts of evidence to `notes`."""
+        exchange), and the evidence for it as a key of notes.SENTENCES."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
             found.append(self._initiator(index, entry, frame) if index else (None, ""))
             self._remember(index, entry, frame)
-        notes["held"] += self._held
         ways = {way for _, way in found}
         if ways.isdisjoint(("inferred", "named")):
             return found, "recorded"
@@ -124,7 +124,7 @@ class InitiatorResolver:
         for kind in _BLOCKING:
             latest = max(latest, self._latest(recorded, kind, index) or latest)
         if latest[1] != recorded:
-            self._held += 1
+            self._notes.add("held")
         return latest[1]
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:

@@ -42,8 +42,8 @@ def page_with_times(
     page, such as its title. `place` names the file in errors. Raises InputError if there are too many."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
-    finder = InitiatorResolver(ordered, document)
-    initiators, known = finder.find_all(notes)
+    finder = InitiatorResolver(ordered, document, notes)
+    initiators, known = finder.find_all()
     if document == 0:
         _fetched_ahead(ordered[0], head, notes)
     load_at = _load_event(ordered, document, head, notes)
