@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count, product
@@ -93,10 +92,9 @@ class RunSummary:
     loads_asked: int = 0
 
 
-def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Yield a summary of every run in the subfolders of `folder`, oldest first. Unreadable runs come last."""
-    found = [summary_of(one) for one in run_folders(folder)]
-    yield from sorted(found, key=lambda run: (not run.started, run.started))
+def list_runs(folder: Path) -> list[RunSummary]:
+    """Return a summary of each run in the subfolders of `folder`, oldest first. Unreadable runs come last."""
+    return sorted(map(summary_of, run_folders(folder)), key=lambda run: (not run.started, run.started))
 
 
 def summary_of(folder: Path) -> RunSummary:

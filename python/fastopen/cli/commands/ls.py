@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """List kept runs, oldest first."""
     place = folder or runs_folder()
-    runs = list(list_runs(place))
+    runs = list_runs(place)
     if json:
         documents = [{**asdict(run), "folder": str(run.folder), "name": run.folder.name} for run in runs]
         print_json({"folder": str(place), "runs": documents})
