@@ -52,7 +52,7 @@ class Property(BaseModel):
     pages: list[str] | None = None
     """Pages that have the property; None for all."""
     each_page: bool = False
-    """True if each page has its own copy of the property, so that a rig can have it for some pages only."""
+    """True if a page may also have the property by itself, in place of one of the same name for all pages."""
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     off: dict[str, Any] = Field(default_factory=dict)
@@ -74,6 +74,11 @@ class Property(BaseModel):
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
+
+    def of_one(self, page: str) -> "Property":
+        """Return the property for this page alone."""
+        changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
+        return self.model_copy(update=changes)
 
     @property
     def assumed(self) -> bool:
@@ -166,7 +171,7 @@ class RigSpace:
     def setting(self, rig: Rig, page: str) -> Setting:
         """Return the experiment that repeats the measurement of a page under these test conditions (`rig`).
         Raises InputError if they contradict each other."""
-        own = [one for one in rig if one.is_about(page)]
+        own = self.of_page(rig, page)
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
         with_tfo = self._on_rig(own, page)
@@ -177,6 +182,22 @@ class RigSpace:
             sum(one.tfo_ms for one in own),
             fitted[-1] if fitted else None,
         )
+
+    def of_page(self, rig: Rig, page: str) -> Rig:
+        """Return the properties of a rig that a page has. A property of this page alone replaces that of all
+        pages, and is returned as the same property of all pages, so that equal page loads are recognized."""
+        own = [one for one in rig if one.is_about(page)]
+        names = {one.name for one in own}
+        return tuple(self._of_all_pages.get(one, one) for one in own if _alone(one.name, page) not in names)
+
+    @cached_property
+    def _of_all_pages(self) -> dict[Property, Property]:
+        return {
+            one.of_one(page): one
+            for one in self.properties
+            if one.each_page
+            for page in one.pages or self.base.pages
+        }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
         """Return the experiment for one page with the test conditions `own` (`off`: loads without TFO)."""
@@ -223,7 +244,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
         try:
-            properties.append(Property.model_validate(one))
+            properties += map(Property.model_validate, _of_each_cost(one))
         except ValidationError as error:
             raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
     properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
@@ -232,11 +253,21 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
     return RigSpace(base, tuple(properties), others, source, folder)
 
 
+def _of_each_cost(declared: Any) -> list[Any]:
+    """Return a declaration with a list in `tfo_ms` as one for each cost, which replaces `{}` in the value."""
+    match declared:
+        case {"tfo_ms": [*costs], "value": str(value)}:
+            return [{**declared, "tfo_ms": cost, "value": value.replace("{}", f"{cost}")} for cost in costs]
+    return [declared]
+
+
+def _alone(name: str, page: str) -> str:
+    return f"{name} of {page}"
+
+
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    if not one.each_page:
-        return [one]
-    pages = base.pages if one.pages is None else one.pages
-    return [one.model_copy(update={"name": f"{one.name} of {page}", "pages": [page]}) for page in pages]
+    pages = (base.pages if one.pages is None else one.pages) if one.each_page else []
+    return [one, *map(one.of_one, pages)]
 
 
 def _check(properties: Sequence[Property], base: Experiment, source: SettingSource) -> None:
@@ -250,7 +281,10 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
         both |= {"arm"} if None not in (one.arm, other.arm) else set()
         both |= {"fitted"} if None not in (one.fitted, other.fitted) else set()
         shared = one.pages is None or other.pages is None or {*one.pages} & {*other.pages}
-        if one.name != other.name and both and shared:
+        replaced = any(
+            _alone(a.name, p) == b.name for a, b in ((one, other), (other, one)) for p in b.pages or ()
+        )
+        if one.name != other.name and both and shared and not replaced:
             remedy = "give them one name: a rig has one value of each"
             raise InputError(f"{one.name} and {other.name} both set {min(both)}", source.place(KEY), remedy)
 

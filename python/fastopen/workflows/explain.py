@@ -41,7 +41,7 @@ SEARCH_REQUESTS: Final = 60_000
 # Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
 # A search tries neighbours of the best rig, and others among this number of rigs with the fewest properties.
-RIGS_MAX: Final = 20_000
+RIGS_MAX: Final = 50_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
 # A page is fitted to published times in at most this number of steps, until no time is off by more.
@@ -130,7 +130,8 @@ class RigSearch:
         base = self.space.base.model_copy(update=changes)
         total = 0.0
         for page in self.pages.values():
-            names = Counter(one.name for one in self.space.properties if one.is_about(page.name))
+            of_page = {self.space.of_page((one,), page.name) for one in self.space.properties}
+            names = Counter(one.name for rig in of_page for one in rig)
             rows = prod(1 + count for count in names.values())
             total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
         return total
@@ -152,7 +153,7 @@ class RigSearch:
                 self.tried[rig] = self._tried(rig)
 
     def _of_page(self, rig: Rig) -> dict[str, tuple[str, Rig]]:
-        return {page: (page, tuple(one for one in rig if one.is_about(page))) for page in self.pages}
+        return {page: (page, self.space.of_page(rig, page)) for page in self.pages}
 
     def _tried(self, rig: Rig) -> Tried:
         times: dict[PublishedCell, CellTimes] = {}

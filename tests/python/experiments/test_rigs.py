@@ -51,21 +51,27 @@ def space_of(tmp_path: Path, more: str = "") -> RigSpace:
     return load_rigs(str(tmp_path / "tried.toml"))
 
 
-def test_a_property_of_each_page_is_one_for_each(tmp_path: Path) -> None:
+def test_a_property_of_one_page_replaces_that_of_all_pages(tmp_path: Path) -> None:
     page = '[[rig]]\nname = "page"\nvalue = "{}"\nsource = "assumed"\neach_page = true\nfitted = "{}"\n'
     text = FILE.replace('["example"]', '["example", "one-request"]')
     path = tmp_path / "tried.toml"
     path.write_text(text + page.format("objects", "objects") + page.format("as declared", "time"))
     space = load_rigs(str(path))
-    names = dict.fromkeys(one.name for one in space.properties)
-    assert [*names] == ["window", "delay", "page of example", "page of one-request"]
-    assert space.size == 3 * 2 * 3 * 3
-    mixed = space.ordered(
-        one
-        for one in space.properties
-        if (one.name, one.value) in {("page of example", "objects"), ("page of one-request", "as declared")}
-    )
+    assert space.size == 3 * 2 * 3 * 3 * 3
+    chosen = {("page", "objects"), ("page of one-request", "as declared")}
+    mixed = space.ordered(one for one in space.properties if (one.name, one.value) in chosen)
     assert [space.setting(mixed, page).fitted for page in space.base.pages] == ["objects", "time"]
+    everywhere = space.ordered(
+        one for one in space.properties if (one.name, one.value) == ("page", "as declared")
+    )
+    assert space.of_page(mixed, "one-request") == space.of_page(everywhere, "one-request") == everywhere
+
+
+def test_costs_are_declared_together_and_replaced_in_the_value(tmp_path: Path) -> None:
+    cost = '[[rig]]\nname = "cost"\nvalue = "{} ms"\nsource = "assumed"\ntfo_ms = [5, 7]\n'
+    (tmp_path / "tried.toml").write_text(FILE.partition("[[rig]]")[0] + cost)
+    space = load_rigs(str(tmp_path / "tried.toml"))
+    assert [(one.value, one.tfo_ms) for one in space.properties] == [("5 ms", 5), ("7 ms", 7)]
 
 
 def test_an_experiment_may_have_the_properties_that_another_one_declares(tmp_path: Path) -> None:
