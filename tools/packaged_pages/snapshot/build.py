@@ -78,7 +78,7 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     first = min(entries, key=lambda e: (e.at.start, e.order))
     ordered, document = in_order(entries, first.url, Notes())
     counts = Notes()
-    initiators, _ = InitiatorResolver(ordered, document).find_all(counts)
+    initiators, _ = InitiatorResolver(ordered, document, counts).find_all()
     counts.update(way for _, way in initiators)
     by_entry = {id(item.entry): item for item in items}
     resources = [
