@@ -53,8 +53,8 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time in nanoseconds between requests that Chromium's driver pauses to pad headers. In
-/// virtual time, it is about the interval between simultaneous requests of a browser in real time.
+/// Returns the minimum interval in nanoseconds between the requests that Chromium's driver intercepts, pads
+/// and releases. In virtual time, requests get the distance that a browser's bursts have in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,

@@ -39,7 +39,7 @@ impl From<Passed> for QuicEnd {
 }
 
 impl ClientTap {
-    /// Returns true if a job needs this tap: its client is an external program, and a host uses QUIC.
+    /// Returns true if QUIC packets must be counted: a host uses QUIC, and the client is an external program.
     pub fn is_needed(job: &Job) -> bool {
         job.client.kind.capabilities().is_foreign && job.quic().is_some()
     }

@@ -19,9 +19,9 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// Minimum and maximum number of frames that a tap keeps: 8 and 128 MiB at each end.
+/// Minimum and maximum number of frames in the buffer of one packet capture socket: 8 and 128 MiB.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Number of frames that a tap keeps for `fastopen shell`, whose traffic is unknown: 32 MiB at each end.
+/// Number of frames in the buffer of one packet capture socket of `fastopen shell`: 32 MiB.
 pub const SHELL_FRAMES: u32 = 16_384;
 const FRAME_BYTES: u64 = 2048;
 

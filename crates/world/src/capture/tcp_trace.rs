@@ -32,7 +32,8 @@ pub struct TcpTrace {
 }
 
 impl TcpTrace {
-    /// Starts a thread that samples these sockets until [`Self::take`] is called or the trace is dropped.
+    /// Starts a thread that samples `TCP_INFO` of the sockets, at first 20 times per round-trip time `rtt_ns`
+    /// (at intervals of 1 to 10 ms). [`Self::take`] or dropping the trace ends the thread.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;

@@ -16,8 +16,8 @@ use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, Reques
 const NOT_FOUND: u16 = 404;
 const NOT_MODIFIED: u16 = 304;
 
-/// Returns the results of a load that began at `start_ns`, from the origins' log and the connections that
-/// interception reported (`opened`). `plt_ns` and `unfinished` are copied to the results.
+/// Returns the results of a page load that began at `start_ns`, from the origins' log and the connections
+/// that the client opened. `unfinished` is the reason why the page load did not finish; None if it did.
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,
@@ -161,8 +161,8 @@ impl<'a> ConnectionRecords<'a> {
         });
     }
 
-    /// Returns the record of a TLS handshake, with its estimated end at the client: when the client sent the
-    /// last message or, if this has not arrived, got the response. The delays are to and from the origin.
+    /// Returns the record of a TLS handshake. Estimates when the handshake ended at the client, from the time
+    /// at the origin and the link's delays to the origin (`up_ns`) and back (`down_ns`).
     fn session(&self, handshake: &TlsHandshake, (up_ns, down_ns): (u64, u64)) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;

@@ -50,7 +50,7 @@ pub struct Script {
     pub arguments: Vec<String>,
 }
 
-/// The result of a script.
+/// The result of a packetdrill script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
     pub r#type: &'static str,

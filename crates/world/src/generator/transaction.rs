@@ -26,7 +26,6 @@ pub(super) struct Transaction<'a> {
     answered_ns: Option<u64>,
 }
 
-/// The end of a transaction.
 pub(super) enum End {
     Answered {
         at_ns: u64,

@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Flags without a comment prevent the browser's own requests, updates and windows.
+/// Command-line flags of Chromium. Those without a comment prevent its own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
@@ -78,9 +78,11 @@ pub(super) struct Browser {
     pub(super) watch: Watch,
     /// Name and version of the browser.
     pub(super) product: String,
-    /// IDs of the browser context, of its tab, and of the session in which the tab is controlled.
+    /// ID of the browser context, which is a separate profile of the browser.
     context: String,
+    /// ID of the tab in the browser context.
     target: String,
+    /// ID of the `DevTools` session that controls the tab.
     pub(super) session: String,
     _home: Home,
 }
@@ -118,7 +120,7 @@ impl Browser {
         self.open_tab(loading)
     }
 
-    /// Opens an empty tab in the context, with cache, scripts and pauses as the load needs them.
+    /// Opens an empty tab in the browser context, and sets up its cache, script and request interception.
     pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": self.context});
         text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.target);

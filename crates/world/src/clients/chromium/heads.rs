@@ -24,7 +24,7 @@ use crate::engine;
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
-/// Fields that the network stack adds to a paused request.
+/// Header fields that Chromium's network stack adds to a request after the request was intercepted.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
 /// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
@@ -32,17 +32,17 @@ const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
-/// Continues the paused requests of one load, with headers of the sizes that the page specifies.
+/// Pads the headers of one page load's intercepted requests to the page's sizes, and lets them continue.
 pub(super) struct RequestHeads<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// The earliest time at which the next request may continue.
+    /// The earliest time at which the next intercepted request may be released to the network.
     next_ns: u64,
     /// URL of the page's document.
     page: String,
     /// URLs of the documents in frames, by ID of the frame.
     frames: HashMap<String, String>,
-    /// Maximum size in bytes of a request's client hint fields so far. Redirected requests do not show them.
+    /// Largest size so far of client hint fields, in bytes. The browser adds as many to redirected requests.
     client_hints: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// Pads the fields to the header size that the page specifies, before compression by HTTP/2 and HTTP/3.
+    /// Pads the fields of an intercepted request for resource `number` to the page's uncompressed header size.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -103,7 +103,7 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Returns the bytes of the request line and of the header fields that the browser adds after the pause.
+    /// Returns the size of the request line and of the fields that the browser adds after interception.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.job.page.resources[number];
         let url = text(&paused["request"]["url"]);

@@ -258,7 +258,7 @@ fn measure(browser: &mut Browser) -> Result<(u64, BrowserRecord), PipeError> {
     Ok((nanoseconds(start.ok_or_else(missing)?), metrics))
 }
 
-/// Returns the page load time. Adds processing before the load event, which synthetic pages do not do.
+/// Returns the page load time: the browser's, plus a synthetic page's emulated processing before `load`.
 fn plt_ns(metrics: &BrowserRecord, loading: &Loading) -> u64 {
     let us = loading.synthetic_page.map_or(0, |_| loading.job.page.load_event_processing_us);
     metrics.load_event_ns + (us as f64 * 1000.0 * loading.policy.processing_scale) as u64

@@ -258,8 +258,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of a request for which `is_its` is true and which has no times of the browser yet. The
-/// browser may have repeated the request, so a request that arrived after `sent_ns` is preferred.
+/// Finds the record that the origins made of a browser's request: it satisfies `is_its`, and lacks times from
+/// the browser. Prefers a record from after `sent_ns`, because the browser may have repeated the request.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,

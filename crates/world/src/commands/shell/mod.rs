@@ -39,7 +39,7 @@ struct Plan {
     servers: Vec<ServeCommand>,
     /// Open descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
-    /// Existing folder on the host for the command's files. In virtual time, they get there when it ends.
+    /// Folder on the host for the command's files. In virtual time, they are copied there after the command.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,

@@ -91,7 +91,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if early data let the connection report [`Report::Ready`] before the handshake.
+    /// The first request, if it was taken from the queue before the TLS handshake to send it as early data.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -270,7 +270,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the end of the request. `measure` sets the times and the header size in the response's record.
+    /// Reports the request's end. `outcome` is true if its connection is reusable. `measure` fills its record.
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
