@@ -21,8 +21,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Time in nanoseconds by which the queue may send early, in addition to the time that one packet takes on
-/// the wire. It exceeds the clock's resolution, so that the queue is never late.
+/// Burst that the token bucket filter allows beyond one packet, as its time in nanoseconds at the link's rate.
+/// It exceeds the clock's resolution, so that the filter never sends late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends, and its queueing disciplines.
@@ -56,7 +56,7 @@ impl Egress {
 pub struct RoutedPath {
     /// Interface from the first router to the second. Its queueing disciplines limit or manage the queue.
     pub queue: Egress,
-    /// The second router's interface towards the receiving end.
+    /// The second router's interface to the receiver (client or origins). It emulates the rate and the delay.
     pub wire: Egress,
 }
 
@@ -122,7 +122,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Converts the statistics of the queue, whose disciplines are `in_queue`, and of the wire to a record.
+/// Converts the statistics of the first router's disciplines (`in_queue`) and the second's to a record.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -114,8 +114,8 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// Compares the duration of a train of packets with that of the link model. The median is None without a
-/// fixed rate, if the queue is too short, or if fewer than two packets arrive.
+/// Measures the rate of one direction of the link, from the duration of a train of packets. Returns no rate
+/// (`median`) if the link has no fixed rate, the queue is too short, or fewer than two packets arrive.
 fn rate(
     config: &DirectionConfig,
     mtu: u32,

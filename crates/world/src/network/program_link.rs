@@ -175,7 +175,7 @@ impl ForwardedDirection {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
-    /// Returns true if any frame was due.
+    /// Sends the frames that are due, and keeps their buffers in `pool`. Returns true if there were any.
     fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
         let now = monotonic_ns();
         while let Some((at, frame)) = self.before.pop(now) {

@@ -73,7 +73,7 @@ pub struct Topology {
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     client_ipv6: Cell<Option<IpAddr>>,
-    /// The router next to the client. Without a `far` router, the namespace of the link's packet sockets.
+    /// The router next to the client, or the namespace in which this program forwards the packets itself.
     near: NetNs,
     /// The router next to the origins; None if this program forwards the packets.
     far: Option<NetNs>,
@@ -84,9 +84,9 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Creates the namespaces and interfaces, with the TCP settings `tcp`, and the hop `upstream` behind an
-    /// external server. The origins generate Fast Open cookies with `fastopen_key`. If there is a `core`, the
-    /// kernel processes the packets that the origins receive on this processor core.
+    /// Creates the namespaces and interfaces. `link` selects if the kernel or this program forwards packets.
+    /// `upstream` describes the path from an external server to the origins behind it. `fastopen_key` is for
+    /// the origins' Fast Open cookies. `core` is the processor core for packets that the origins receive.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -228,7 +228,7 @@ impl Topology {
         end.run(|| Tap::open(INTERFACE, frames))
     }
 
-    /// Returns the link's routers, without delay or rate limit; None if this program forwards the packets.
+    /// Returns the routers after removing their delay and rate limit; None if this program forwards packets.
     pub fn routers(&self) -> Result<Option<Routers>> {
         let (near, Some(far)) = (&self.near, &self.far) else { return Ok(None) };
         let egress = |router: &NetNs, interface| Ok(Egress::new(router.run(RouteSocket::open)?, interface));

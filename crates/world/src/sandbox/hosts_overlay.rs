@@ -71,8 +71,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` and further names for their addresses. With synthetic bodies, these are aliases (see
-/// [`uses_aliases`]). With recorded bodies, these are names with another first digit, which scripts may use.
+/// Returns `hosts` and further names for their addresses. For synthetic bodies, these are made-up names (see
+/// [`uses_aliases`]). For recorded bodies, these have another first digit: `img2.a` for the host `img1.a`.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -88,8 +88,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
     named
 }
 
-/// Returns the names in the certificate of `host`: its own, its alias (see [`uses_aliases`]) and, with
-/// recorded bodies, names with another first digit, which scripts may use, unless the page has such a host.
+/// Returns the names in the certificate of `host`: its own, a made-up name if [`uses_aliases`] is true and,
+/// for recorded bodies, names with another first digit (`img2.a` for `img1.a`) that the page lacks.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -119,8 +119,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Returns true if the URLs in synthetic bodies contain made-up host names (aliases) instead of the page's
-/// hosts, because the client requests hosts on the HSTS preload list only over https.
+/// Returns true if the URLs in synthetic bodies contain made-up host names (aliases) instead of the page's.
+/// For real names on its HSTS preload list, the client would replace `http` in URLs by `https`.
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

@@ -63,9 +63,9 @@ impl Home {
         Ok(command)
     }
 
-    /// Starts a command of this folder with its connections intercepted, which get ports from `first_port` on
-    /// (None: the kernel's choice). An error begins with `place`: the job's key that names the program, or
-    /// the operation. `isolated` is as for [`Home::restrictions`].
+    /// Starts a command and intercepts its connections, whose local ports count up from `first_port` (None:
+    /// the kernel's choice). `isolated` allows UNIX sockets, because the machine's sockets are hidden. Errors
+    /// begin with `place`: the job's key that names the program (`client.command`), or the operation.
     pub fn start(
         &self,
         command: Command,
@@ -82,7 +82,7 @@ impl Home {
     }
 
     /// Returns a function that limits the calling thread, and the programs that it starts, to write only to
-    /// this folder. They may use UNIX sockets if `isolated`, because they then see none of the machine's.
+    /// this folder. If `isolated`, the machine's UNIX sockets are hidden, so they may use UNIX sockets.
     pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))
@@ -113,7 +113,7 @@ impl Output {
         Self(scratch().join(format!("{name}.output")))
     }
 
-    /// Opens the file for appending, and creates it if necessary.
+    /// Opens the program's output file for appending, and creates it if necessary.
     pub fn file(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(&self.0)
     }

@@ -80,7 +80,7 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// Pads the fields of an intercepted request for resource `number` to the page's uncompressed header size.
+    /// Pads the header fields of the intercepted request for resource `number` to the size in the page.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);

@@ -270,7 +270,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the request's end. `outcome` is true if its connection is reusable. `measure` fills its record.
+    /// Reports the request's end. `outcome`: true if its connection is reusable. `measure` adds its times.
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
