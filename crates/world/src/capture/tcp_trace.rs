@@ -32,8 +32,7 @@ pub struct TcpTrace {
 }
 
 impl TcpTrace {
-    /// Starts a thread that samples `TCP_INFO` of the sockets, at first 20 times per round-trip time `rtt_ns`
-    /// (at intervals of 1 to 10 ms). [`Self::take`] or dropping the trace ends the thread.
+    /// Starts a thread that samples `TCP_INFO` of the sockets, about 20 times per round-trip time (`rtt_ns`).
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;

@@ -72,7 +72,7 @@ pub fn run(
         epoll,
         start_ns,
         end_ns: start_ns + load.duration_ns,
-        arrived: 0,
+        scheduled: 0,
         under_way: BTreeMap::new(),
         outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
@@ -114,8 +114,8 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of scheduled transactions so far. In a closed loop, only each client's first one is scheduled.
-    arrived: u64,
+    /// Number of transactions that became due by schedule, not because a client's previous one ended.
+    scheduled: u64,
     /// The transactions that have not ended, by number.
     under_way: BTreeMap<u64, Transaction<'a>>,
     outcome: Outcome,
@@ -127,10 +127,10 @@ impl Generator<'_> {
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
-                let since_ns = u128::from(self.arrived) * 1_000_000_000 / u128::from(rate);
+                let since_ns = u128::from(self.scheduled) * 1_000_000_000 / u128::from(rate);
                 self.start_ns + since_ns as u64
             }
-            Arrivals::Clients(clients) if self.arrived < clients.into() => self.start_ns,
+            Arrivals::Clients(clients) if self.scheduled < clients.into() => self.start_ns,
             Arrivals::Clients(_) => return None,
         };
         (due_ns < self.end_ns).then_some(due_ns)
@@ -138,7 +138,7 @@ impl Generator<'_> {
 
     fn begin_due(&mut self, mut now_ns: u64) {
         while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
-            self.arrived += 1;
+            self.scheduled += 1;
             self.begin(due_ns, now_ns);
             now_ns = monotonic_ns();
         }

@@ -15,7 +15,7 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the server's hosts to files in the new folder `folder`. `resources` is in page order.
+/// Writes the response bodies of the external server's hosts to a new folder. `resources` is in page order.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -29,7 +29,7 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
 }
 
 /// Maps each file's path to its resource's index. Leaves out paths that are invalid, are folders of other
-/// files, or belong to resources with a method other than GET, a status other than 200 or different sizes.
+/// files, have a resource that is not a GET with status 200, or have resources with bodies of unequal sizes.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

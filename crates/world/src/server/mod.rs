@@ -30,7 +30,7 @@ pub const PORT: u16 = 80;
 pub const UPSTREAM_PORT: u16 = 8080;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a server that listens, but not for all its hosts, or whose first process ended without error.
+/// Start timeout once a server listens at any address, or its first process has ended without an error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ const MAY_WRITE: &str = "; a server may write only below its working directory: 
 /// Maximum number of lines at the end of the server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
-/// Returns the port to which clients connect for a URL or origin with this host and port.
+/// Returns the port to connect to for a URL's host and port. With an external server, it is 80 or 8080.
 pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     match origins.server {
         None => port,

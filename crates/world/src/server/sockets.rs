@@ -1,4 +1,4 @@
-//! Reads an external server's sockets from the kernel (`sock_diag`), and sets its Fast Open queues.
+//! Reads an external server's sockets (`sock_diag`), and sets the lengths of its listeners' Fast Open queues.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

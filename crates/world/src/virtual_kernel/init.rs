@@ -60,7 +60,7 @@ pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
 }
 
-/// Returns when the host's file contains the record. Fails if the host's disk is full.
+/// Appends a record to the host's file, and waits until it is written. Fails if the host's disk is full.
 fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
     write_line(records, record).blame(Fault::Machine, "writing a record")?;
     Ok(init::write_back(records)?)

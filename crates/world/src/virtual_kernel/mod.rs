@@ -31,7 +31,7 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Space in bytes on the temporary file system, in addition to the kernel's memory, which is a file there.
+/// Space in bytes on the temporary file system beyond User-Mode Linux's memory, which is a file there.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Environment variable for the maximum real time in seconds for which User-Mode Linux may write nothing.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
@@ -237,14 +237,14 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 #[derive(Default)]
 struct Spinning {
     checked: Option<Instant>,
-    /// The state when User-Mode Linux itself last ran: its number of waits, its CPU time, and the CPU time of
-    /// all processes.
+    /// Values from the last check at which User-Mode Linux had made progress: its voluntary context switches
+    /// (as text) and CPU time, and the CPU time of all processes.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl Spinning {
-    /// Returns true if programs have computed for [`SPINNING`] since the process `kernel` of User-Mode Linux
-    /// last ran. PID 1 is part of this process (patch 0004), so it is not detected. Call this repeatedly.
+    /// Returns true if programs are in an endless loop: they used more CPU time than [`SPINNING`] while
+    /// User-Mode Linux (the process `kernel`, which includes PID 1) did not run. Call this repeatedly.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -272,7 +272,7 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
-/// The failure of a kernel that did not start.
+/// Converts the failure of a kernel that did not start, so that no job was running.
 impl From<Failure> for Unfinished {
     fn from(failure: Failure) -> Self {
         Self { job: None, failure }

@@ -15,7 +15,7 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Fetches cookies from all hosts and a resolver over TCP, on a link without delay, rate limit and loss.
+    /// Fetches the client's Fast Open cookies from all hosts, and from the DNS resolver if it uses TCP.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
         self.fetch(client, one_per_host(addresses.chain(self.resolver)))
@@ -26,7 +26,7 @@ impl Servers {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches cookies of the origins for the external server in front of them, as if it had run for a while.
+    /// Fetches an external server's Fast Open cookies of the origins, as if it had connected to them before.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));

@@ -182,7 +182,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the loader's TLS settings: no session tickets yet, and the time of `clock`. Empty without TLS.
+    /// Returns the loader's TLS settings, if any. They have no session tickets yet. `clock` tells the time.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -236,9 +236,9 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds an external server's `TCP_INFO` that the kernel reports late to `evidence`. Returns the record of
-    /// this server's listeners and of its connections to the origins; None without an external server.
-    fn complete(
+    /// Returns the record of an external server's listeners and of its connections to the origins; None if
+    /// there is no such server. Adds late reports of the `TCP_INFO` of closed connections to `evidence`.
+    fn server_record(
         &self,
         loaded: &Loaded,
         evidence: &mut BTreeMap<FourTuple, TcpInfo>,
@@ -344,7 +344,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
         let (ended_unix_ns, link, evidence, quic, passed, after, moved) =
             observed.expect("a client calls `after` once");
         let (link, after, mut evidence) = (link?, after?, evidence?);
-        let server = world.servers.complete(&loaded, &mut evidence)?;
+        let server = world.servers.server_record(&loaded, &mut evidence)?;
         let link = link_before.iter().fold(link, LinkRecord::since);
         let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
         let mut samples = trace_taken.unwrap_or_default();

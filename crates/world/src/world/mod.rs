@@ -88,7 +88,7 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// The results of [`with_world`].
+/// The results of a function that ran in an emulated network ([`with_world`]).
 pub struct Ran<T> {
     /// The return value of the function that ran in the emulated network.
     pub result: T,

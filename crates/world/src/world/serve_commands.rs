@@ -52,7 +52,7 @@ pub struct ServeCommands<'a> {
 }
 
 impl ServeCommands<'_> {
-    /// Returns true if there are servers and they serve all these hosts. Then the origins do not listen.
+    /// Returns true if these commands serve all `hosts`, so that the built-in servers need not listen.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))

@@ -238,7 +238,7 @@ impl World<'_> {
 struct Sources {
     ip: Version,
     first: u16,
-    /// Exclusive end of the range of address numbers; None if all connections use the address `first`.
+    /// Number after that of the last client address; None if all transactions use one address (`first`).
     end: Option<u16>,
     resources: u64,
 }

@@ -80,8 +80,7 @@ pub(super) struct Browser {
     pub(super) product: String,
     /// ID of the browser context, which is a separate profile of the browser.
     context: String,
-    /// ID of the tab in the browser context.
-    target: String,
+    tab_id: String,
     /// ID of the `DevTools` session that controls the tab.
     pub(super) session: String,
     _home: Home,
@@ -108,8 +107,8 @@ impl Browser {
             Failure::new(Fault::Machine, format!("starting the browser: {error}{last}"))
         })?;
         let product = version["product"].as_str().unwrap_or("unknown").to_owned();
-        let (context, target, session) = Default::default();
-        Ok(Self { _program: program, pipe, watch, product, context, target, session, _home: home })
+        let (context, tab_id, session) = Default::default();
+        Ok(Self { _program: program, pipe, watch, product, context, tab_id, session, _home: home })
     }
 
     /// Creates a browser context, and opens a tab in it. Contexts share no connections, cache, cookies,
@@ -123,8 +122,8 @@ impl Browser {
     /// Opens an empty tab in the browser context, and sets up its cache, script and request interception.
     pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": self.context});
-        text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.target);
-        let attach = json!({"targetId": self.target, "flatten": true});
+        text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.tab_id);
+        let attach = json!({"targetId": self.tab_id, "flatten": true});
         let attached = self.call_browser("Target.attachToTarget", &attach)?;
         text(&attached["sessionId"]).clone_into(&mut self.session);
         let (cache, pauses) = (uses_cache(loading.job), pads_heads(loading.job));
@@ -170,7 +169,7 @@ impl Browser {
     }
 
     pub(super) fn close_tab(&mut self) -> Result<(), PipeError> {
-        self.call_browser("Target.closeTarget", &json!({"targetId": self.target})).map(drop)
+        self.call_browser("Target.closeTarget", &json!({"targetId": self.tab_id})).map(drop)
     }
 
     pub(super) fn close_context(&mut self) -> Result<(), PipeError> {
