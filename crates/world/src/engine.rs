@@ -54,7 +54,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
 }
 
 /// Returns the minimum interval in nanoseconds between the requests that Chromium's driver intercepts, pads
-/// and releases. In virtual time, requests get the distance that a browser's bursts have in real time.
+/// and releases. In virtual time, it imitates the interval within a browser's burst of requests in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,

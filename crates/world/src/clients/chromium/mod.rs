@@ -56,7 +56,7 @@ fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }
 
-/// Returns the script to inject, if any: it fixes clock and random numbers, and makes synthetic requests.
+/// Returns the script to inject, if any: to fix the clock and random numbers, or to run a synthetic page.
 fn script(loading: &Loading) -> Option<String> {
     let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
     let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
