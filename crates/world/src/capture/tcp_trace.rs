@@ -32,7 +32,7 @@ pub struct TcpTrace {
 }
 
 impl TcpTrace {
-    /// Starts a thread that samples `TCP_INFO` of the sockets. The round-trip time `rtt_ns` sets the interval.
+    /// Starts a thread that samples the sockets' `TCP_INFO`. The round-trip time `rtt_ns` sets the interval.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;
