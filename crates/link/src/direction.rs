@@ -193,8 +193,8 @@ impl<P> Direction<P> {
         self.departures.pop(now)
     }
 
-    /// Removes the next answer that a middlebox made from a packet, and returns it with the time of the
-    /// answer. The driver sends the answer in the other direction.
+    /// Removes and returns the next packet with which a middlebox itself answers a sender, such as a TCP RST,
+    /// and the time of the answer. The caller must send the packet in the other direction of the link.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }

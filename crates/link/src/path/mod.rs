@@ -380,7 +380,7 @@ impl<'a> Segment<'a> {
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     pub(crate) way: Way,
-    /// Release time of the packet that the middlebox delayed last, before the packet is stored in `held`.
+    /// Release time of the packet that `offer` last decided to delay. The next call of `keep` reads it.
     until: Nanos,
     /// Delayed packets with their release times, in the order of release.
     held: VecDeque<(Nanos, Packet<P>)>,

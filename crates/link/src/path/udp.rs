@@ -16,7 +16,7 @@ const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its client port ([`Behaviour::Rebind`]).
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// Time for which Initial packets are held: later packets can overtake them, but no timer expires.
+/// Delay of QUIC Initial packets, so that 0-RTT packets overtake them ([`Behaviour::DelayInitial`]).
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back, by toggling the
@@ -49,7 +49,6 @@ impl<'a> UdpDatagram<'a> {
         self.udp + if way == Way::Up { 0 } else { 2 }
     }
 
-    /// Returns the client's port and the host.
     fn flow(&self, way: Way) -> (u16, IpAddr) {
         let at = self.client_port_at(way);
         (u16::from_be_bytes([self.ip[at], self.ip[at + 1]]), self.host(way))

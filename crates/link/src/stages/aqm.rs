@@ -39,13 +39,13 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// Time of the last arrival or release, from which the queue searches for the next free time of the wire.
-    asked: Nanos,
+    /// Time from which to search for the next moment at which the link can send a packet.
+    search_from: Nanos,
 }
 
 impl<Q> Managed<Q> {
     pub(super) fn new(queue: Q, limit_bytes: Option<u64>) -> Self {
-        Self { queue, limit_bytes: limit_bytes.unwrap_or(u64::MAX), asked: 0 }
+        Self { queue, limit_bytes: limit_bytes.unwrap_or(u64::MAX), search_from: 0 }
     }
 }
 
@@ -55,7 +55,7 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
     }
 
     fn keep(&mut self, now: Nanos, packet: Packet<P>, downstream: &mut Downstream<P>) {
-        self.asked = now;
+        self.search_from = now;
         // The limit does not apply to a packet that goes on the wire at once.
         let waits = self.queue.bytes() > 0 || downstream.free_at(now) > now;
         self.queue.enqueue(now, packet, if waits { self.limit_bytes } else { u64::MAX }, downstream.stats);
@@ -65,12 +65,12 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
     }
 
     fn next_due(&mut self, downstream: &mut Downstream<P>) -> Option<Nanos> {
-        (self.queue.bytes() > 0).then(|| downstream.free_at(self.asked))
+        (self.queue.bytes() > 0).then(|| downstream.free_at(self.search_from))
     }
 
     fn release(&mut self, now: Nanos, downstream: &mut Downstream<P>) -> Option<Packet<P>> {
         // 1 ns earlier, so that a trace's opportunity at `now` can also serve the packets that still wait.
-        self.asked = now.saturating_sub(1);
+        self.search_from = now.saturating_sub(1);
         self.queue.dequeue(now, downstream.stats)
     }
 }

@@ -2,10 +2,10 @@
 //! Varghese, SIGCOMM 1995) with a tail-drop limit for each queue.
 //!
 //! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
-//! of a full packet. A seeded hash of protocol, addresses and ports selects the queue of a flow. The hash
-//! uses the number of an address in the order of first packets, because the client has another address in
-//! each page load, which must not decide which flows share a queue. DRR has neither `CoDel` nor priority for
-//! new flows.
+//! of a full packet. A seeded hash of protocol, addresses and ports selects the queue of a flow. Instead of
+//! an address, the hash uses a number: 0 for the first address seen, 1 for the next one, and so on. So the
+//! client's address, which differs between page loads, does not decide which flows share a queue. DRR has
+//! neither `CoDel` nor priority for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

@@ -55,12 +55,12 @@ impl DirectionConfig {
     }
 }
 
-/// Creates the stages that `config` requires, in the order in which packets pass them. A trace begins at
-/// `start`. The middlebox (`crossing`) comes first towards the client, and before the delay towards hosts.
+/// Creates the stages of one direction of the link, in the order in which packets pass them. A rate's trace
+/// begins at `start`. The middlebox is the first stage of the downlink, and the last but one of the uplink.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
-    crossing: Option<Crossing<P>>,
+    middlebox: Option<Crossing<P>>,
 ) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
     if config.loss != Loss::NONE {
@@ -81,9 +81,9 @@ pub(crate) fn stages<P: Datagram>(
         Rate::BitPerS(bit_per_s) => stages.push(Box::new(serialiser::FixedRate::new(*bit_per_s))),
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
-    if let Some(crossing) = crossing {
-        let place = if crossing.way == Way::Down { 0 } else { stages.len() };
-        stages.insert(place, Box::new(crossing));
+    if let Some(middlebox) = middlebox {
+        let place = if middlebox.way == Way::Down { 0 } else { stages.len() };
+        stages.insert(place, Box::new(middlebox));
     }
     stages.push(Box::new(delay::Delay::new(config.delay, config.jitter, config.reorder, config.seed)));
     stages
@@ -97,7 +97,7 @@ pub enum Rate {
     Unlimited,
     /// A fixed rate in bit/s; not 0.
     BitPerS(u64),
-    /// Delivery opportunities at recorded times.
+    /// A variable rate: recorded times at each of which the link can send one full packet.
     Trace(Trace),
 }
 

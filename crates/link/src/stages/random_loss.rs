@@ -12,7 +12,7 @@ pub struct Loss(f64);
 impl Loss {
     /// No loss.
     pub const NONE: Self = Self(0.0);
-    /// Highest permitted ratio.
+    /// Highest permitted loss probability.
     pub const MAX_RATIO: f64 = 0.5;
 
     /// Creates a loss ratio.

@@ -10,7 +10,7 @@ pub(crate) struct FixedRate {
     bit_per_s: u64,
     /// Time at which the transmission of all packets so far ends, rounded down.
     free_at: Nanos,
-    /// The part of a nanosecond by which `free_at` is rounded down, multiplied by `bit_per_s`.
+    /// Part of a nanosecond that rounding cuts off from the end time `free_at`, in units of 1/`bit_per_s` ns.
     remainder: u64,
 }
 

@@ -17,7 +17,7 @@ pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NANOS_PER_MS: Nanos = 1_000_000;
 
-/// A sorted list of delivery opportunities, repeated endlessly. Its last time is also the period.
+/// Sorted times at which the link can send one packet. They repeat endlessly, with the last one as period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Times after the start of a period: not empty, not decreasing, and the last is not 0.
