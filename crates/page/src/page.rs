@@ -20,7 +20,7 @@ pub struct Page {
     pub url: PageUrl,
     /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The source of the resources' initiators, which cause their requests, such as the browser's recording.
+    /// The source of the `initiator` of each resource (the cause of its request), such as a browser's record.
     pub initiators: Initiators,
     /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
@@ -30,12 +30,13 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other think times and positions of references that fit the recorded times too. Page loads ignore them.
+    /// Other estimates of server think times and byte offsets of references. Page loads do not use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// Alternative values for two fields of each resource. They fit the recorded times as well as the page's own.
+/// Another estimate of the resources' server think times and of byte offsets of references to them. It
+/// explains the recorded times of the page load as well as the values in [`Page::resources`] do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {

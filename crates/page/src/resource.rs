@@ -87,10 +87,11 @@ pub struct Resource {
     /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Offset of the recorded body in the job's `bodies_file`; `None` in a stored page.
+    /// Byte offset of the recorded body in `bodies_file`, a file of a job; `None` if the page is not in a job.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Offset of the recorded header section in the job's `bodies_file`; `None` in a stored page.
+    /// Byte offset of the recorded header section in `bodies_file`, a file that only a job (the description of
+    /// page loads to run) names; `None` if the page is not part of a job.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

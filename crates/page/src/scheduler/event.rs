@@ -70,7 +70,7 @@ pub enum Action {
     Open {
         connection: ConnectionId,
         origin: OriginId,
-        /// True to open the connection to the server's fallback ([`Policy::fallback_after`]).
+        /// True to use TCP instead of QUIC, the fallback for an HTTP/3 server ([`Policy::fallback_after`]).
         fallback: bool,
     },
     /// Send a request.

@@ -41,7 +41,6 @@ pub(crate) struct Pool {
     actions: VecDeque<Action>,
 }
 
-/// An index of [`Pool::servers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ServerId(usize);
 
@@ -166,7 +165,7 @@ impl Pool {
         self.backups.values().min().copied()
     }
 
-    /// Opens the planned second connections that are due. If the limits forbid one, tries again later.
+    /// Opens a second connection to each server whose first is too slow to connect, if the limits allow it.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -242,7 +241,8 @@ impl Pool {
         self.servers[server.0].fallback_after.is_some()
     }
 
-    /// Yields a server's TCP connections if `fallback`, else its HTTP/3 connections still in a handshake.
+    /// Yields all TCP connections of an HTTP/3 server if `fallback` is true. Otherwise yields only its HTTP/3
+    /// connections with an incomplete handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -251,7 +251,6 @@ impl Pool {
         (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
     }
 
-    /// Closes the connections that [`Pool::unsecured`] yields, and returns the resources requested on them.
     fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
         let connections: Vec<_> = self.unsecured(server, fallback).collect();
         let mut carried = Vec::new();
@@ -463,7 +462,8 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Removes a server's most urgent request from its queue. A used connection gets no HTTP/1 retries.
+    /// Removes and returns the most urgent request in the server's queue. For a connection that has carried a
+    /// request (`used_connection`), skips HTTP/1 requests that are sent again after a failure.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -489,9 +489,10 @@ impl Pool {
             .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// An HTTP/1 retry needs an unused connection, because a server may close an idle one at any time (RFC
-    /// 9112 section 9.3.1). HTTP/2 retries requests on the next connection (RFC 9113 section 8.7).
+    /// Returns true if the request for a resource is sent again after a failure, over HTTP/1. It then needs a
+    /// connection without earlier requests, because a server may close a connection after any request.
     fn needs_unused_connection(&self, resource: usize) -> bool {
+        // HTTP/1: RFC 9112 section 9.3.1. HTTP/2 retries on the next connection (RFC 9113 section 8.7).
         let Request { server, retried, .. } = self.requests[resource];
         retried && self.servers[server.0].limits.streams == 1
     }

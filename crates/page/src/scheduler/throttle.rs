@@ -36,7 +36,8 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates a throttle for images. `origin_of` has each resource's server, `frames` its frame's document.
+    /// Creates a limit on image requests. For each resource of the page, `origin_of` has its server, and
+    /// `frames` has the index of the document (of the page or of an `iframe`) that loads it.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -82,8 +83,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends a request, then starts and returns a request that waits in the same frame. Returns `None` if none
-    /// may start, or if a redirect ended with a response (`answered`), because its target takes its place.
+    /// Ends a request. Then starts and returns a request that waited because its frame had too many images in
+    /// flight; `None` if none may start. An answered redirect frees no slot: its target's request takes it.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;
