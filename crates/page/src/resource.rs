@@ -87,11 +87,10 @@ pub struct Resource {
     /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Byte offset of the recorded body in `bodies_file`, a file of a job; `None` if the page is not in a job.
+    /// Byte offset of the recorded body in the `bodies_file` that a job names; `None` outside of a job.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Byte offset of the recorded header section in `bodies_file`, a file that only a job (the description of
-    /// page loads to run) names; `None` if the page is not part of a job.
+    /// Byte offset of the recorded header section in the `bodies_file` that a job names; `None` without a job.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

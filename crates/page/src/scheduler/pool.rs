@@ -405,7 +405,7 @@ impl Pool {
     fn has_room(&self, id: ServerId) -> bool {
         let server = &self.servers[id.0];
         if server.open < server.limits.connections {
-            self.open < self.connections_total || self.idle().next().is_some()
+            self.open < self.connections_total || self.idle_longest_first().next().is_some()
         } else {
             self.longest_idle_of(id).is_some()
         }
@@ -416,7 +416,7 @@ impl Pool {
         let to_close = if server.open >= server.limits.connections {
             self.longest_idle_of(id)
         } else if self.open >= self.connections_total {
-            self.idle().next()
+            self.idle_longest_first().next()
         } else {
             None
         };
@@ -425,13 +425,12 @@ impl Pool {
         }
     }
 
-    /// Yields the longest idle connection first.
-    fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+    fn idle_longest_first(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
 
     fn longest_idle_of(&self, server: ServerId) -> Option<ConnectionId> {
-        self.idle().find(|idle| self.connections[idle.0].server == server)
+        self.idle_longest_first().find(|idle| self.connections[idle.0].server == server)
     }
 
     /// Returns the server's most recently used available connection or, if none was used, the oldest one.

@@ -24,7 +24,7 @@ pub(super) const HTML: Comment = Comment("<!--", "-->");
 pub(super) const C: Comment = Comment("/*", "*/");
 
 impl SyntheticBody {
-    /// Returns the pieces, in order.
+    /// Returns the pieces of the body, which are literal bytes or filler, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Requests that their initiator's body cannot start, for example because it is too small. The element or
-/// call that loads the initiator starts them too. Each number is the index of a [`Reference`].
+/// Requests that the body of their initiator (such as a script) does not send, mostly for lack of room. The
+/// element or call that loads the initiator sends them afterwards. Each number is a [`Reference`]'s index.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// Requests that start when the initiator's response has ended.
@@ -33,8 +33,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns an HTML element that starts the request with index `number`; `None` if this takes a script. If
-    /// the document has `runtime.js` (`runtime`), stylesheets take a script: a `<link>` would block scripts.
+    /// Returns an HTML element that sends request `number`; `None` if only a script can send it. In a document
+    /// with a script for requests (`runtime`), stylesheets need it too: a `<link>` would block scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -76,7 +76,8 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns a request's URLs as `<img>` elements, and its other values as an array for `runtime.js`.
+    /// Describes a request and the requests that follow it. Returns their URLs as `<img>` elements, so that
+    /// parsers without scripts find them, and their delays and types as a JavaScript array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {

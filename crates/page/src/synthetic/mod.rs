@@ -24,7 +24,7 @@ use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML elements cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Response bodies contain the script `runtime.js`, if they need it and have room for it.
+    /// Response bodies that need this script to start requests contain it, unless they are too small.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
     Injected,
@@ -47,8 +47,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests differently than in the page, such as too early or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests that bodies are too small to start. Such a body has only the index of an
-    /// array, and a script that the browser runs in each document starts the requests.
+    /// JavaScript arrays of requests for bodies without room for them. Such a body has only an array's index.
     lists: Vec<String>,
 }
 
@@ -84,7 +83,7 @@ pub struct FidelityGaps {
 }
 
 impl FidelityGaps {
-    /// Merges each list of resources with the same list of `other`, without duplicates.
+    /// Merges two reports of gaps: each list (`left_out`, `relocated`, `early`) then has the indices of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either =
@@ -133,14 +132,14 @@ impl SyntheticPage {
         Self { responses, requested, gaps, lists }
     }
 
-    /// Returns the script that a browser's driver runs in each document ([`Runtime::Injected`]).
+    /// Returns the script that a browser must run in each document ([`Runtime::Injected`]). It sends requests
+    /// that HTML elements cannot send, and those for which the response bodies have no room.
     pub fn script(&self) -> String {
         let lists = format!(";var R=[{}];", self.lists.join(","));
         [runtime_script(), lists, without_comments(include_str!("injected.js"))].concat()
     }
 }
 
-/// Returns a body without references.
 fn empty(resource: &Resource) -> SyntheticBody {
     let (mut body, len) = (SyntheticBody::default(), resource.body_bytes);
     match resource.kind {

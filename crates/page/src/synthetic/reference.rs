@@ -30,14 +30,14 @@ pub(super) enum Container {
     Script,
 }
 
-/// A request that a generated body must make a browser send, with the redirects that the browser follows.
+/// A request that a browser must send while it loads a generated page, and the redirects of this request.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     /// Index of the resource that the browser requests first. It may be a redirect or a CORS preflight.
     pub(super) first: usize,
-    /// Index of the resource that the browser requests last, after redirects or a preflight; or `first`.
+    /// Index of the resource after all redirects or a preflight; equal to `first` if there are none.
     pub(super) last: usize,
-    /// Indices of all resources that the browser requests: redirects or a preflight, and the last resource.
+    /// Indices of all resources that the browser requests for this reference: `first`, redirects, and `last`.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
     /// Type of the resource after redirects, if its body can start requests; `None` if not, as for an image.
@@ -52,11 +52,11 @@ pub(super) struct Reference {
     pub(super) method: String,
     pub(super) request_body_bytes: u64,
     pub(super) preflight: bool,
-    /// Index of the [`Reference`] to the document in which this request starts; 0 for the root document.
+    /// Index, in the list of references, of the document that sends this request; 0 for the root document.
     pub(super) document: usize,
 }
 
-/// Returns the requests that the bodies of a page must start, each after the request that reveals it.
+/// Returns the requests that a browser must send to load the page, each after the request that causes it.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
