@@ -90,7 +90,7 @@ pub struct Resource {
     /// Byte offset of the recorded body in the `bodies_file` that a job names; `None` outside of a job.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Byte offset of the recorded header section in the `bodies_file` that a job names; `None` without a job.
+    /// Byte offset of the recorded headers in the `bodies_file` that a job names; `None` outside of a job.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

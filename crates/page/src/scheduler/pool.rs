@@ -224,7 +224,7 @@ impl Pool {
             let Connection { server, state, fallback, .. } = &mut self.connections[connection.0];
             *state = ConnectionState::Open;
             let (server, fallback) = (*server, *fallback);
-            self.connected(server);
+            self.no_longer_connecting(server);
             if fallback && self.may_fall_back(server) {
                 self.servers[server.0].fallback_after = None;
                 self.servers[server.0].fallback_taken = true;
@@ -257,7 +257,7 @@ impl Pool {
         for connection in connections {
             carried.extend(std::mem::take(&mut self.connections[connection.0].in_flight));
             if self.state(connection) == ConnectionState::Connecting {
-                self.connected(server);
+                self.no_longer_connecting(server);
             }
             self.close(connection);
         }
@@ -271,7 +271,7 @@ impl Pool {
             ConnectionState::Closed => Vec::new(),
             ConnectionState::Connecting => {
                 let server = self.connections[connection.0].server;
-                self.connected(server);
+                self.no_longer_connecting(server);
                 self.forget(connection);
                 if self.try_replace(now, connection) {
                     return Vec::new();
@@ -377,8 +377,7 @@ impl Pool {
         }
     }
 
-    /// Records that a connection to the server is ready or failed, and no longer counts as connecting.
-    fn connected(&mut self, id: ServerId) {
+    fn no_longer_connecting(&mut self, id: ServerId) {
         let server = &mut self.servers[id.0];
         server.connecting -= 1;
         if server.connecting == 0 && !self.may_fall_back(id) {

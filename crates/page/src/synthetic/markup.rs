@@ -33,8 +33,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns an HTML element that sends request `number`; `None` if only a script can send it. In a document
-    /// with a script for requests (`runtime`), stylesheets need it too: a `<link>` would block scripts.
+    /// Returns an HTML element that sends request `number`; `None` if only a script can. In documents with
+    /// the script `runtime.js` (`runtime`), it loads stylesheets, because a `<link>` would block scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];

@@ -1,9 +1,9 @@
 //! Decides which generated body starts each request of a page, and writes the bodies.
 //!
-//! A body starts a request with a reference: an HTML element, a script call or a CSS rule. If the body of the
-//! request's initiator is too small, the reference to the initiator starts the request too, as soon as the
-//! initiator's response has ended. Such a request is called deferred. References are placed from the last to
-//! the first, because the text of a reference includes its deferred requests.
+//! A body starts a request with a reference: an HTML element, a script call or a CSS rule. Some bodies have
+//! no room for their references. Then the element or call that loads such a body also starts the requests,
+//! as soon as the response has ended. Such requests are called deferred. The text of a reference includes
+//! its deferred requests, so references are placed from the last to the first.
 //!
 //! If the browser runs `runtime.js` in each document ([`Runtime::Injected`]), a body without room for its
 //! references contains only the number of a list. The injected script has the lists.
@@ -16,7 +16,7 @@ use super::reference::{Container, InitiatorType, Reference};
 use super::{FidelityGaps, Runtime, runtime_script};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Maximum nesting of JavaScript arrays of requests that start other requests; more than any page needs.
+/// Maximum nesting of a JavaScript array in which each request contains the requests that follow it.
 const MAX_DEPTH: usize = 100;
 
 const DOCTYPE: &str = "<!DOCTYPE html>";
@@ -30,23 +30,23 @@ pub(super) struct Placement {
     /// Generated bodies that make a browser send further requests, by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests that bodies are too small to start. Such a body has an array's index.
+    /// JavaScript arrays of requests for bodies without room for them. Such a body has only an array's index.
     pub(super) lists: Vec<String>,
 }
 
-/// Generates the bodies of a page. The lists from `children` to `carries_runtime` have an item per request.
+/// Generates the response bodies of a page, with references that make a browser send the page's requests.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// For each request, the further requests that its response starts, until they are put into a body.
+    /// For each request, the further requests that its response causes; empty once its body is written.
     children: Vec<Vec<usize>>,
-    /// For each request, the nesting of further requests in the JavaScript array that starts it.
+    /// For each request, the number of levels of later requests in the JavaScript array that describes it.
     depth: Vec<usize>,
     /// For each reference, the references that its resource's body contains.
     held: Vec<Vec<usize>>,
     fits_runtime: Vec<bool>,
-    /// For each request of a document, true if the document runs `runtime.js` (a part of it, or injected).
+    /// For each request of a document, true if the document runs `runtime.js`, a script that sends requests.
     carries_runtime: Vec<bool>,
-    /// Script element with `runtime.js`; empty if the driver injects the script.
+    /// HTML `<script>` that sends requests (`runtime.js`); empty if the browser runs it without an element.
     runtime: String,
     /// True if the browser runs a script in each document that starts the requests that fit into no body.
     injected: bool,
@@ -104,8 +104,8 @@ impl<'a> Placer<'a> {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that contain `runtime.js`, a script that starts requests. They have a request
-    /// that HTML cannot start, or a frame whose own document is too small for its requests.
+    /// Chooses the documents that contain `runtime.js`, a script that sends requests. A document needs it if
+    /// HTML cannot send one of its requests, or if one of its frames is too small for the frame's requests.
     fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body that answers request `number`. Requests that do not fit in start when it has arrived.
+    /// Writes the response body for request `number`. Requests for which it has no room start when it ends.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes a document too small for its requests. It has only numbers of lists, and an injected script has
-    /// the lists: one for each byte offset. Returns all requests if not even one number fits.
+    /// Writes a document of `room` bytes, too small for the requests `children`: the HTML `head` if it fits,
+    /// then indices of lists. An injected script sends the listed requests. Returns `children` if none fits.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -285,7 +285,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the start of a document of `room` bytes, such as its doctype; shorter or empty in a small one.
+    /// Returns the first HTML of the document for request `number`; less or none if `room`, its size, is small.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
