@@ -87,10 +87,10 @@ pub struct Resource {
     /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Byte offset of the recorded body in the `bodies_file` that a job names; `None` outside of a job.
+    /// Byte offset of the recorded body in the `bodies_file` of a job (page loads to run); otherwise `None`.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Byte offset of the recorded headers in the `bodies_file` that a job names; `None` outside of a job.
+    /// Byte offset of the response's recorded headers in the `bodies_file` of a job; `None` without a job.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

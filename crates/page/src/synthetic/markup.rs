@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Requests that the body of their initiator (such as a script) does not send, mostly for lack of room. The
+/// Requests that their initiator's body (such as a script) does not send, for example for lack of room. The
 /// element or call that loads the initiator sends them afterwards. Each number is a [`Reference`]'s index.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
@@ -77,7 +77,7 @@ impl Writer<'_> {
     }
 
     /// Describes a request and the requests that follow it. Returns their URLs as `<img>` elements, so that
-    /// parsers without scripts find them, and their delays and types as a JavaScript array.
+    /// parsers without scripts find them, and their other values, such as delays, as a JavaScript array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {

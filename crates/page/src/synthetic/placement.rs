@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the response body for request `number`. Requests for which it has no room start when it ends.
+    /// Writes the response body for request `number`. Requests without room in it start when the response ends.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -285,7 +285,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the first HTML of the document for request `number`; less or none if `room`, its size, is small.
+    /// Returns the first HTML of document `number`, such as its doctype; less or none if `room` is few bytes.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
