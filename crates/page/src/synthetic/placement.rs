@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the response body for request `number`. Requests without room in it start when the response ends.
+    /// Writes the response body for request `number`. Requests without room in it start after the response.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
