@@ -49,8 +49,8 @@ pub fn make_root_writable(bytes: u64) -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Adds to `/dev`, after [`mount_devices`]: pseudo-terminals, links to the standard streams (`/dev/stdin`),
-/// and the folder `/dev/shm`, which [`scratch`] returns from then on.
+/// Completes `/dev` after [`mount_devices`]: adds pseudo-terminals, links to the standard streams, such as
+/// `/dev/stdin`, and `/dev/shm`. The folder for temporary files ([`scratch`]) is then `/dev/shm`, not `/tmp`.
 pub fn complete_devices() -> Result<()> {
     let doing = || "completing /dev".into();
     for folder in ["/dev/shm", "/dev/pts"] {

@@ -37,8 +37,8 @@ pub fn enter_sandbox_with_users() -> Result<bool> {
     enter(|| mapper.map())
 }
 
-/// Moves the process into new namespaces like [`enter_sandbox`], then calls `map` to set the user and group
-/// ID maps. A map that is still empty afterwards maps only the caller's ID, to root. Returns `map`'s result.
+/// Moves the process into new namespaces like [`enter_sandbox`], then calls `map` to map user and group IDs.
+/// If `map` leaves an ID map empty, maps only the caller's ID to root instead. Returns the result of `map`.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -138,7 +138,7 @@ fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)>
     })
 }
 
-/// Later mounts then stay inside this mount namespace.
+/// Makes mount propagation private, so that later mounts stay inside this mount namespace.
 pub(crate) fn make_mounts_private() -> Result<()> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .doing(|| "making mounts private".into())

@@ -14,7 +14,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// A netlink socket of the network namespace in which it was opened, and its receive buffer.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// Datagrams of the kernel are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
+/// Size of the receive buffer. The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;

@@ -111,7 +111,7 @@ impl PrivateFolder {
         }
     }
 
-    /// Returns the path of the folder.
+    /// Returns the path of this temporary folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -60,7 +60,7 @@ pub struct RouteSocket {
 }
 
 impl RouteSocket {
-    /// Opens the socket in the calling thread's namespace.
+    /// Opens a netlink socket for routes and interfaces in the calling thread's network namespace.
     pub fn open() -> Result<Self> {
         let netlink = Netlink::open(NETLINK_ROUTE).doing(|| "opening a routing socket".into())?;
         Ok(Self { netlink, known: BTreeMap::new() })
@@ -132,8 +132,7 @@ impl RouteSocket {
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
-    /// Adds an address to an interface. With `AI_ADDRCONFIG`, programs only look up addresses of families
-    /// that an interface other than loopback has.
+    /// Adds an IP address to an interface.
     pub fn add_address(&mut self, interface: &str, address: IpAddr) -> Result<()> {
         let message = self.address(interface, address)?;
         self.ask(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
@@ -234,8 +233,8 @@ pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// Offloads that merge or split packets, or leave checksums to hardware that a veth lacks: ethtool commands
-/// (include/uapi/linux/ethtool.h), with names for error messages.
+/// Offloads to turn off: they merge or split packets, or leave checksums to hardware that a veth lacks. Each
+/// has an ethtool command (include/uapi/linux/ethtool.h) and a name for error messages.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_0017, "transmit checksums"),           // ETHTOOL_STXCSUM
     (0x0000_0019, "scatter and gather"),           // ETHTOOL_SSG

@@ -15,14 +15,14 @@ use libc::{
     ssize_t, timespec,
 };
 
-/// Key in the auxiliary vector of the address to call for a system call.
+/// Key with which `getauxval` returns the address of the kernel's function for system calls.
 const AT_SYSINFO: libc::c_ulong = 32;
 /// Value of [`ENTRY`] before the auxiliary vector was read. No function has this address.
 const UNKNOWN: usize = 1;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
-/// Returns the address to call for a system call; 0 if the kernel provides none.
+/// Returns the address of the kernel's function for system calls (`__kernel_vsyscall` on i386); 0 without one.
 fn entry() -> usize {
     let known = ENTRY.load(Relaxed);
     if known != UNKNOWN {

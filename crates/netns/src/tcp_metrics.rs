@@ -76,7 +76,8 @@ fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
     attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
-/// Returns a `struct genlmsghdr`. The generic netlink controller also accepts [`VERSION`].
+/// Returns the header of a generic netlink message (`struct genlmsghdr`) with the number of its command.
 fn header(command: u8) -> Vec<u8> {
+    // The generic netlink controller accepts this version, too.
     vec![command, VERSION, 0, 0]
 }

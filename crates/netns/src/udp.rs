@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {
-    /// Enables timestamps (`SO_TIMESTAMPNS`).
+    /// Wraps a UDP socket, and makes the kernel timestamp each received datagram (`SO_TIMESTAMPNS`).
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         Ok(Self(socket))
