@@ -22,7 +22,7 @@ const UNKNOWN: usize = 1;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
-/// Returns the address of the kernel's function for system calls (`__kernel_vsyscall` on i386); 0 without one.
+/// Returns the address of the kernel's function for system calls (`__kernel_vsyscall` on i386); 0 if none.
 fn entry() -> usize {
     let known = ENTRY.load(Relaxed);
     if known != UNKNOWN {

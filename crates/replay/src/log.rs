@@ -74,7 +74,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Converts the traffic of an HTTP/2 or HTTP/3 stream. `is_complete`: all of the response is written.
+    /// Returns the times and sizes of a response, from the traffic `written` on its HTTP/2 or HTTP/3 stream.
+    /// `is_complete` is true if the entire response has been written.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,

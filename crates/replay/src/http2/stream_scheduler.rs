@@ -17,7 +17,7 @@ pub struct StreamScheduler(Arc<Mutex<Queue>>);
 #[derive(Debug, Default)]
 struct Queue {
     pending: BTreeMap<Key, Waker>,
-    /// Number of calls of `enqueue` so far, which orders incremental streams.
+    /// Number of calls of `enqueue` so far. Incremental streams take turns in the order of their last calls.
     sends: u64,
 }
 

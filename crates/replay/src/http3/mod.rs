@@ -26,7 +26,6 @@ const READ_BYTES: usize = 65_536;
 #[derive(Clone, Default)]
 pub struct StreamTable(Arc<Mutex<Streams>>);
 
-/// A callback that gets the number of bytes of each read on a request stream.
 type OnRead = Arc<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Default)]
@@ -43,7 +42,7 @@ struct StreamState {
 }
 
 impl StreamTable {
-    /// Creates a table that calls `on_read` with the number of bytes of each read.
+    /// Creates an empty table, which calls `on_read` with the number of bytes of each read on any stream.
     pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
     }
@@ -123,7 +122,7 @@ pub enum Early {
     Rejected,
 }
 
-/// The pending calls for new streams of a connection. Clones start without pending calls.
+/// The unfinished calls that open or accept streams of a connection. A clone of this value has no such calls.
 #[derive(Default)]
 struct Calls {
     accepting_bi: Pending<Bidirectional>,
@@ -152,10 +151,10 @@ pub struct Quic {
 impl Quic {
     /// Creates a connection whose request streams are counted in `table`.
     ///
-    /// If the server rejects early data, a new value of this type replaces this one on the same connection.
-    /// So a value created while `early` is [`Early::Pending`] never closes the connection. It accepts streams
-    /// of the server only after early data was accepted, because the connection ends if a control stream is
-    /// dropped (RFC 9114 section 6.2.1).
+    /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
+    /// value and creates another for the same connection. So this value never closes the connection. It also
+    /// accepts no streams of the server before early data is accepted. Otherwise it could drop the server's
+    /// control stream, which would end the connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
         Self { connection, table, early, closes, calls: Calls::default() }
@@ -246,7 +245,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
 pub struct Stream<S, R> {
     send: S,
     receive: R,
-    /// Stores the priority and traffic of a request's stream; `None` for other streams, which have neither.
+    /// Stores the priority and traffic of a request's stream; `None` for HTTP/3's unidirectional streams.
     table: Option<StreamTable>,
 }
 

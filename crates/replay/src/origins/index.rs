@@ -1,5 +1,5 @@
 //! Finds the resource with which an origin answers a request: by host, method and path, then by port and
-//! query. With recorded bodies, alternatives, such as another size of a picture, get the same resource.
+//! query. Optionally, requests for similar URLs, such as another size of a picture, get the same resource.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,9 +67,10 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the resource that [`RESOURCE_HEADER`] names, or the one with the most similar URL, if any. If
-    /// several are equally similar, returns each of them once, and from then on the last. Also returns true
-    /// if the request has exactly the method, port and query of the resource, not of an alternative.
+    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or else of the one with the most
+    /// similar URL, if any. If several are equally similar, successive requests get one after another, and
+    /// all further requests get the last. Also returns true if the request has exactly the resource's method,
+    /// port and query, not those of an alternative URL.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

@@ -269,7 +269,7 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     }
 }
 
-/// Accepts TLS with the configuration of a host or the resolver. The current load limits the use of tickets.
+/// Accepts a TLS connection. The current page load sets what clients may do with the connection's tickets.
 async fn accept_tls(
     config: &ServerConfig,
     stream: ObservedStream,
@@ -305,8 +305,8 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 struct Connection {
     four_tuple: FourTuple,
     encrypted: bool,
-    /// True to serve HTTP/2 if the host has that version over TCP. False for QUIC. If the page load uses TLS,
-    /// also false for cleartext connections that do not begin with HTTP/2's preface.
+    /// True if the connection may use HTTP/2, provided that the host has this version. False for QUIC. False
+    /// for cleartext without HTTP/2's preface in a page load with TLS.
     http2: bool,
     secured: Secured,
 }
@@ -335,8 +335,8 @@ impl Shared {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 
-    /// Returns the index of a request's resource, if any, and the requested URL if it is not exactly that of
-    /// the resource. If there is no resource, the text is the method and the URL (see [`Arrived`]).
+    /// Returns the index of the requested resource, if any, and the requested URL unless it is the resource's
+    /// own URL. Without a resource, the second value is the method and the URL, such as `GET http://a.test/`.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {
