@@ -35,7 +35,7 @@ impl<T> WatchCell<T> {
         result
     }
 
-    /// Returns the last result of `reached`.
+    /// Waits until `reached` is true for the value, at most for `timeout`. Returns false after the timeout.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
         let mut inner = lock(&self.inner);
         inner.waiters += 1;

@@ -46,9 +46,9 @@ impl ControllerFactory for RoomFactory {
     }
 }
 
-/// A congestion controller that lets an origin complete a handshake although its window is full. It makes
-/// room for two datagrams after each loss during the handshake, and again from the end of the handshake to
-/// the next acknowledgment. If the origin knows of no loss, the latter room begins after a probe timeout.
+/// A congestion controller that lets an origin complete a handshake even if the congestion window is full.
+/// After each loss during the handshake, the origin may send two more datagrams. After the handshake, it may
+/// send two more: at once if it knows of a loss, else after a probe timeout. An acknowledgment ends this.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,

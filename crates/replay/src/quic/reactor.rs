@@ -104,7 +104,7 @@ pub(super) struct Timer {
     /// Deadline on the monotonic clock.
     pub(super) at_ns: u64,
     number: u64,
-    /// Time at which the timer wakes its task, at most `at_ns`; `None` if the timer is not set.
+    /// Time at which the timer wakes its task: the deadline or earlier. `None` if the timer is not set.
     set_ns: Option<u64>,
 }
 

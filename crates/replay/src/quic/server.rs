@@ -49,8 +49,8 @@ impl QuicOrigin {
         Ok(Self { endpoint, config, settings })
     }
 
-    /// Accepts a connection to the host with the configuration `tls`, with the use of its session tickets
-    /// limited to `later`, and answers the client's `ClientHello`.
+    /// Accepts a QUIC connection, with the TLS configuration of its host, and answers the `ClientHello`.
+    /// `later` is the most that the client may do with the session tickets of this connection.
     pub(crate) async fn accept(
         &self,
         incoming: Incoming,

@@ -27,7 +27,7 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// If the port in `local` is 0, the kernel chooses one.
+    /// Binds a UDP socket to `local` (port 0: the kernel's choice), and connects it to `peer` if given.
     pub(super) fn bind(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
         let socket = udp::bind(local, peer, BUFFER_BYTES)?;
         let state = UdpSocketState::new(socket.get_ref().into())?;
@@ -37,7 +37,7 @@ impl Datagrams {
         Ok(Self { socket, state, local })
     }
 
-    /// Returns `WouldBlock` if the socket buffer is full, and errors that earlier datagrams caused.
+    /// Sends a datagram. Fails with `WouldBlock` if the buffer is full, or with an earlier datagram's error.
     pub(super) fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.state.try_send(self.socket.get_ref().into(), transmit)
     }
@@ -79,7 +79,8 @@ pub(super) struct CountedSocket {
 }
 
 impl CountedSocket {
-    /// Opens a socket at `local`: a port of `0.0.0.0` or `[::]`. Fails outside of a [`reactor::Runtime`].
+    /// Opens the UDP socket of a client that connects to `origin`, or of the origins (`None`), at `local`: a
+    /// port of `0.0.0.0` or `[::]`. Counts its packets in `table`. Fails outside of a [`reactor::Runtime`].
     pub(super) fn new(
         local: SocketAddr,
         origin: Option<SocketAddr>,

@@ -40,7 +40,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Finds or creates the evidence of a connection. A middlebox may have changed the client's port.
+    /// Returns the packet counts of a connection, even if a middlebox has changed the client's port since.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));

@@ -10,9 +10,9 @@ use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-/// Sizes of an ML-KEM-768 encapsulation key and ciphertext in bytes (FIPS 203 table 3). In a key share, the
-/// 32 bytes of X25519 follow.
+/// Size of an ML-KEM-768 public key in bytes (FIPS 203 table 3). X25519's key follows it in a key share.
 const KEY_BYTES: usize = 1184;
+/// Size of an ML-KEM-768 ciphertext in bytes (FIPS 203 table 3). X25519's key follows it in a key share.
 const CIPHERTEXT_BYTES: usize = 1088;
 const BAD_SHARE: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
 

@@ -43,7 +43,7 @@ type Observer = Box<dyn FnMut(Handshake) + Send>;
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates a handle for a handshake whose task sets `complete` to true at the end.
+    /// Creates a handle with which tasks wait until `complete` is true, which the end of a handshake sets.
     pub fn when(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
@@ -263,7 +263,7 @@ impl<S: Duplex> TlsStream<S> {
         or_pending(self.tls.reader().read(room))
     }
 
-    /// Returns the number of accepted bytes, and `None` if the handshake must be complete first.
+    /// Passes data to rustls to encrypt. Returns its size, or `None` if the handshake must end before it.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
