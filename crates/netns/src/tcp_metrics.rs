@@ -76,8 +76,7 @@ fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
     attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
-/// Returns the header of a generic netlink message (`struct genlmsghdr`) with the number of its command.
+/// Returns the header (`struct genlmsghdr`) of a message to `tcp_metrics` or the generic netlink controller.
 fn header(command: u8) -> Vec<u8> {
-    // The generic netlink controller accepts this version, too.
     vec![command, VERSION, 0, 0]
 }

@@ -75,9 +75,8 @@ impl TrafficCounters for FrameCounters {
 /// The connection preface of HTTP/2: the first bytes that a client sends (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Length of an HTTP/2 frame header in bytes (RFC 9113 section 4.1).
+// The length of a frame header (RFC 9113 section 4.1), and types and flags of frames (section 6).
 const FRAME_HEADER_BYTES: usize = 9;
-// Types of frames, and flags in their headers (RFC 9113 section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;

@@ -85,8 +85,8 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs, such as other sizes of a picture. They get this response if [`Site::nearest`] is true and no
-    /// resource has the URL. Each is the origin's address and port, and the normalized path and query.
+    /// Other URLs, such as other sizes of a picture, that get this response if no resource has the URL and
+    /// [`Site::nearest`] is true. Each is the origin's address and port, and the normalized path and query.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,

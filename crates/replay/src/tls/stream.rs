@@ -263,7 +263,7 @@ impl<S: Duplex> TlsStream<S> {
         or_pending(self.tls.reader().read(room))
     }
 
-    /// Passes data to rustls to encrypt. Returns its size, or `None` if the handshake must end before it.
+    /// Passes data to rustls to encrypt. Returns the bytes taken, or `None` if the handshake must end first.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
