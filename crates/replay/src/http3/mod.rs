@@ -42,7 +42,7 @@ struct StreamState {
 }
 
 impl StreamTable {
-    /// Creates an empty table, which calls `on_read` with the number of bytes of each read on any stream.
+    /// Creates an empty table. It calls `on_read` with the size of each read from a request stream, in bytes.
     pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
     }
