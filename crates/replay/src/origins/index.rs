@@ -67,7 +67,7 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or else that of the most similar URL.
+    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or that of the most similar URL.
     /// Successive requests get equally similar resources in turn; after all of these, always the last. Also
     /// returns true if the request has exactly the method, port and query of the resource's own URL.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {

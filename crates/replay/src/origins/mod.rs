@@ -305,8 +305,8 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 struct Connection {
     four_tuple: FourTuple,
     encrypted: bool,
-    /// True if the connection may use HTTP/2, provided that the host has this version. False for QUIC, and for
-    /// cleartext without HTTP/2's preface in a page load with TLS.
+    /// True if the connection may use HTTP/2, provided that the host has this version. False for QUIC, and
+    /// for cleartext without HTTP/2's preface in a page load with TLS.
     http2: bool,
     secured: Secured,
 }

@@ -48,7 +48,7 @@ impl ControllerFactory for RoomFactory {
 
 /// A congestion controller that lets an origin complete a handshake even if the congestion window is full.
 /// After each loss during the handshake, the origin may send two more datagrams. After the handshake, it may
-/// send two more: at once if it knows of a loss, else after a probe timeout. The next acknowledgment ends this.
+/// send two more: at once after a loss, else after a probe timeout. The next acknowledgment ends this.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
