@@ -60,7 +60,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// The kind of certificates to imitate. Only a label: `chain_bytes` sets the size. All sign with ECDSA.
+    /// The imitated kind of certificates. Only a label: `chain_bytes` sets the size. Origins sign with ECDSA.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
