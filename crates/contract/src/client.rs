@@ -33,7 +33,7 @@ pub struct Capabilities {
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
-    /// True if the client polls the clock until it advances. Each reading must then take virtual time.
+    /// True if the client polls the clock in a loop. Each reading must then advance the virtual clock.
     pub polls_clock: bool,
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
@@ -88,8 +88,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of a job's client. Settings that are also fields of [`Policy`] default to the profile's
-/// values.
+/// The settings of the client that loads the page. `profile` (like a browser, or like `mget`) gives the
+/// defaults of those that are also fields of [`Policy`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

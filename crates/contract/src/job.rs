@@ -1,4 +1,4 @@
-//! Defines jobs, which the program `fastopen-world` reads.
+//! Defines jobs, the input of `fastopen-world`: a page, an emulated network, and the page loads to run in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -167,10 +167,10 @@ impl Network {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
-    /// Returns true if the kernel's link (`netem`, `tbf`) delays packets exactly as the link model does, to
-    /// the microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem with jitter
-    /// reorders packets, and with a rate it removes the jitter of every packet that waits.
+    /// Returns true if the kernel's emulation of the link (`netem`, `tbf`) delays each packet exactly as the
+    /// crate `fastopen_link` does. Returns false with a varying rate, an AQM, jitter, or different RTTs.
     pub fn kernel_matches_model(&self) -> bool {
+        // With jitter, netem reorders packets. With a rate too, it removes the jitter of packets that wait.
         let is_plain =
             |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
         is_plain(&self.down)
@@ -247,8 +247,8 @@ impl LinkDirection {
         }
     }
 
-    /// Converts the settings for the link model. Errors name the key in `network`: `way` (`down` or `up`) and
-    /// the setting. `delay` is the one-way delay, and `seed` the seed of random losses and jitter.
+    /// Converts the settings to those of the crate `fastopen_link`, with a one-way `delay` and the `seed` of
+    /// random losses and jitter. An error names the invalid key after `way`: `down.loss` if `way` is `down`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -453,7 +453,7 @@ impl OriginSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// The recorded body of each resource if there is one, otherwise dots.
+    /// The recorded body of each resource. If its body was not recorded, a body of dots of the same size.
     #[default]
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.

@@ -335,7 +335,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The client aborted the response, and completed it from a simultaneous response for the same URL.
+    /// The client stopped this response, and took the missing rest from another response for the same URL.
     Shared,
 }
 

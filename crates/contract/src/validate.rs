@@ -26,7 +26,7 @@ const WORD_BYTES: u64 = 131_071;
 const TICKETS: u8 = 8;
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// Maximum of a tolerated time in microseconds. Computations with such times fit into 64 bits.
+/// Maximum of `tolerance.rtt_us` and `tolerance.late_us`, so that computations with them fit into 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 
