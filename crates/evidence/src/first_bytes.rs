@@ -18,8 +18,8 @@ const DATAGRAM: u64 = 1150;
 /// Upper bound of the bytes that a SYN and acknowledgments, or a resumed handshake, take in one direction.
 const HANDSHAKE: u64 = 600;
 
-/// Upper bound of the bytes that an end sends in datagrams with Initial packets before the first response.
-/// Such datagrams are padded (RFC 9000 section 14.1).
+/// Upper bound of the bytes that a client or server sends in padded QUIC datagrams before the first response:
+/// four of at most 1252 bytes. Datagrams with Initial packets are padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
 
 /// Bytes of the TCP header, and of the space that the kernel reserves for TCP options in a SYN with data
@@ -33,7 +33,7 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
-    /// Adds a reason to `reasons` if a connection's first response byte came too early or too late.
+    /// Adds a reason if a connection's first response byte came earlier or later than its round trips allow.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;

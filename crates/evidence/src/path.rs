@@ -15,9 +15,9 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Fewest retransmissions of a socket at its third timeout in a row, when it suspects a black hole.
+/// Minimum retransmissions of a socket whose third timeout in a row makes the kernel suspect a black hole.
 const LEAST_RETRANSMITS: u32 = 2;
-/// Most retransmissions of a socket at its third timeout in a row: three, and one of a loss probe before.
+/// Maximum retransmissions of a socket at three timeouts in a row: one for each, plus one tail loss probe.
 const MOST_RETRANSMITS: u32 = 4;
 /// Shortest time until a socket's third timeout in a row: 200 ms (`TCP_RTO_MIN`), doubled by each timeout.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
@@ -55,8 +55,7 @@ impl Effect {
     /// SYNs that request a cookie (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
         let listens = tcp.listener_fastopen != ListenerFastOpen::Off;
-        // True if listeners accept SYN data without a valid cookie.
-        let any = matches!(
+        let cookie_not_required = matches!(
             tcp.listener_fastopen,
             ListenerFastOpen::CookieNotRequired | ListenerFastOpen::EveryListenerCookieNotRequired
         );
@@ -73,7 +72,7 @@ impl Effect {
             _ => Cookie::Good,
         };
         let data = !matches!(behaviour, Behaviour::StripData | Behaviour::StripBoth);
-        let taken = listens && (any || cookie == Cookie::Good);
+        let taken = listens && (cookie_not_required || cookie == Cookie::Good);
         let fail = match (dropped, data && taken) {
             (true, _) => Some(SYN_RETRANSMITTED),
             (false, false) => Some(DATA_NOT_ACKED),
@@ -85,10 +84,10 @@ impl Effect {
         let keeps_cookies = matches!(behaviour, Behaviour::StripSynackOption | Behaviour::DropSynackOption);
         Self {
             fail,
-            cookie: asked && !any && !keeps_cookies,
-            refused: !dropped && listens && !any && data && cookie == Cookie::Broken,
+            cookie: asked && !cookie_not_required && !keeps_cookies,
+            refused: !dropped && listens && !cookie_not_required && data && cookie == Cookie::Broken,
             accepted_without_data: !dropped && taken && !data && cookie != Cookie::None,
-            accepted_asking: asked && any,
+            accepted_asking: asked && cookie_not_required,
             connects: !matches!(
                 behaviour,
                 Behaviour::RstSynData | Behaviour::DropSynack | Behaviour::BlockIpv6
@@ -97,7 +96,8 @@ impl Effect {
         }
     }
 
-    /// Returns true if middlebox and TCP settings permit Fast Open on the connections of `syn_data`.
+    /// Returns true if Fast Open is possible despite the middlebox and the TCP settings. If the client has no
+    /// cookie at first (`SynData::AfterCookie`), it must also be able to receive one from the host.
     fn permits(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -138,7 +138,8 @@ impl Observations<'_> {
             .filter(move |one| asked && end(one).is_some_and(|end| self.gets_no_answer(one, end)))
     }
 
-    /// Returns true if the client or host with the `TCP_INFO` `end` gets no answer because of the middlebox.
+    /// Returns true if the middlebox keeps one end of `connection` (client or host) from getting an answer.
+    /// `end` is the `TCP_INFO` of this end's socket.
     fn gets_no_answer(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {
@@ -148,8 +149,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that each end suspected a black hole once for each connection with three timeouts in a row
-    /// (`tcp_fastopen_active_detect_blackhole`).
+    /// Checks that each end suspected a black hole once for each connection with three timeouts in a row.
     pub(super) fn black_holes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
         let ends: [(_, _, End); 2] = [
@@ -226,8 +226,9 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the range for the number of connections whose SYN reached the host, whose SYN data was not
-    /// accepted, and for which `which` is true. A retransmitted or aborted SYN may not have reached the host.
+    /// Returns the minimum and maximum number of connections whose SYN reached the host without acceptance of
+    /// its data. Counts only those whose `Effect` satisfies `which`. The minimum leaves out retransmitted and
+    /// aborted SYNs, because they may not have reached the host.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -273,8 +274,9 @@ impl Observations<'_> {
             && !self.connections.iter().any(tried)
     }
 
-    /// Checks the connections that the middlebox or TCP settings keep from Fast Open. Adds a reason for the
-    /// first one whose SYN data was accepted, or for which the client's kernel reports an unexpected failure.
+    /// Checks that no connection uses Fast Open if the middlebox or TCP settings prevent it. Adds a reason if
+    /// SYN data was accepted, or if `tcpi_fastopen_client_fail` is unexpected, for the first such connection.
+    /// `syn_data` selects the connections that would otherwise use Fast Open.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {

@@ -1,4 +1,4 @@
-//! Checks QUIC connections by the packets at the sockets of both ends.
+//! Checks that the expected connections used QUIC, and that the packet counts of both ends fit together.
 
 use fastopen_replay::quic::packets::PacketCounts;
 

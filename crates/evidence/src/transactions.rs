@@ -15,15 +15,14 @@ const RATE_ERROR: f64 = 0.001;
 
 /// Histograms count longer times at this bound.
 const LONGEST_US: u64 = 600_000_000;
-/// Significant decimal digits of the times in histograms.
-const DIGITS: u8 = 4;
+const SIGNIFICANT_DIGITS: u8 = 4;
 
 /// A histogram of times in microseconds.
 pub struct Times(pub Histogram<u64>);
 
 impl Default for Times {
     fn default() -> Self {
-        Self(Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order"))
+        Self(Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS).expect("the bounds are in order"))
     }
 }
 
@@ -36,13 +35,13 @@ pub struct Outcome {
     pub not_begun: u64,
     /// Time from the due time of the first transaction to the start of the last.
     pub arrived_over_ns: u64,
-    /// Time from the start of the generator to the end of the last transaction.
+    /// Time from the start of the load generator to the end of its last transaction.
     pub elapsed_ns: u64,
     /// Transactions with a complete response.
     pub answered: u64,
     /// The times of the first and the last complete response, in nanoseconds; `None` if there is none.
     pub answered_ns: Option<(u64, u64)>,
-    /// Transactions with a response that differs from the response in the page.
+    /// Transactions whose response has another status or body size than the requested resource of the page.
     pub wrong: u64,
     /// The errors of failed transactions, and how often each occurred.
     pub failures: BTreeMap<String, u64>,
@@ -83,7 +82,7 @@ pub struct Seen<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// The time in microseconds by which the link may release packets late. One packet in 100 may exceed it.
+    /// The allowed lateness of the link in microseconds, which at most one packet in 100 may exceed.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
