@@ -28,8 +28,7 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
-/// Maximum number of connections that a report lists.
-const CONNECTIONS: usize = 1000;
+const LISTED_CONNECTIONS: usize = 1000;
 /// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
 /// that write first do so within a millisecond or two.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
@@ -83,7 +82,7 @@ pub struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    /// Returns the command that starts the program.
+    /// Returns a [`Command`] that starts the program `words[0]` with its arguments and environment.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -96,7 +95,8 @@ impl Invocation<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// This machine's network, which must permit Fast Open. Calls are intercepted until all processes end.
+    /// This machine's network, which must permit Fast Open. The system calls of the command and its children
+    /// are intercepted until all of these processes have ended.
     Machine,
     /// An emulated network, with or without Fast Open. System calls are intercepted until the command ends.
     World,
@@ -205,7 +205,6 @@ fn close_inherited() -> io::Result<()> {
 
 struct Session<'r> {
     pid: Pid,
-    /// Time just before the command's start, on the monotonic clock.
     start_ns: u64,
     /// The command's exit code; `None` until the command has ended.
     code: Option<i32>,
@@ -235,6 +234,7 @@ impl Session<'_> {
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
+            // A descendant that signals its process group (`kill(0)`) also signals the command.
             let sent = signal.ssi_code <= libc::SI_USER && !is_descendant(signal.ssi_pid as i32);
             match number {
                 Ok(number) if sent && number != Signal::SIGCHLD && self.code.is_none() => {
@@ -278,7 +278,7 @@ impl Session<'_> {
         let connections =
             (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
         let shown = |opened: Vec<Opened>| {
-            opened.iter().take(CONNECTIONS).map(|one| Connection::new(one, self.start_ns)).collect()
+            opened.iter().take(LISTED_CONNECTIONS).map(|one| Connection::new(one, self.start_ns)).collect()
         };
         let report = Report {
             exit_code,
@@ -297,8 +297,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns true if `pid` is this process or a descendant. If such a process signals its process group
-/// (`kill(0)`), the command gets the signal directly.
+/// Returns true if `pid` is this process, its child, or a later descendant.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

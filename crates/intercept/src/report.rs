@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::supervisor::Opened;
 use crate::tally::Tally;
 
-/// A record about the command: one line of JSON.
+/// One line of the JSON report about the command that `fastopen exec` or `fastopen shell` runs.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
@@ -27,9 +27,9 @@ pub enum Record {
     },
     /// The command could not be run.
     Failed {
-        /// The reason, as a message for people.
+        /// A message that explains why the command could not be run.
         message: String,
-        /// The remedy, which may be empty.
+        /// A suggested fix, such as a sysctl to set, so that the command can be run; empty if none is known.
         remedy: String,
         /// The exit code with which the `fastopen` process that waits for the command should end.
         code: i32,

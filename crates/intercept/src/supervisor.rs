@@ -54,14 +54,13 @@ struct DeferredConnect {
     cookie: u64,
 }
 
-/// Intercepts a command's system calls: enables Fast Open on their sockets, and counts the connections.
+/// Intercepts a command's system calls (`connect`, `listen`) to enable Fast Open, and counts its connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     events: DestroyEvents,
     namespace: u64,
-    /// Time to wait for the first write on a connection.
     first_write_timeout_ns: u64,
-    /// In the order of `due_ns`.
+    /// Connections whose SYN may have to be sent without data later, the earliest due first.
     deferred: VecDeque<DeferredConnect>,
     last_task: Option<Rc<Task>>,
     /// Connections that are not counted yet, by the client socket's `SO_COOKIE`.
@@ -116,8 +115,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits until there is work or `other` is readable, and does the work: answers a suspended system call,
-    /// handles destroy events, and sends overdue SYNs. Returns true if `other` is readable.
+    /// Waits for a system call to answer, a closed socket to count, a SYN to send, or data from `other`. Does
+    /// all this work but reads nothing from `other`: returns true if the caller can read from it.
     pub(crate) fn step(&mut self, other: BorrowedFd<'_>) -> io::Result<bool> {
         let mut descriptors = vec![other, self.events.as_fd()];
         if !self.all_ended {
@@ -218,8 +217,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds a client's socket to its port before `connect`, unless `peer` is a loopback or IPv4-mapped
-    /// address. Returns the socket's address; `None` if it is not bound, or if connections are only counted.
+    /// Binds a client's socket before `connect`, to the observer's next port or one that the kernel chooses,
+    /// unless `peer` is a loopback or IPv4-mapped address. Returns the socket's address; `None` if it is not
+    /// bound, or if there is no observer.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
