@@ -156,7 +156,7 @@ def _plt_change(cell: CellChange) -> str:
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the certain increases and decreases of page load times between two runs, largest first."""
+    """Return the statistically significant changes of page load times between two runs, largest first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
@@ -173,8 +173,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return sentences on the kinds of wait and the requests that changed on the critical path of a result
-    between two runs. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
+    """Return sentences on changes of a result's critical path between two runs: in kinds of wait, and in
+    requests. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -208,8 +208,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on results that differ between two runs although their loads must be the same: in invalid
-    loads, connections with SYN data, or retransmissions. After NAMED_MAX lines, only count the others."""
+    """Yield lines on unexpected differences between two runs, in results that have to be equal: numbers of
+    invalid loads, connections with SYN data, and retransmissions. After NAMED_MAX lines, count the others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -249,8 +249,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the change that was compared with a limit as text: of the page load time or the saving, with its
-    interval. If the change is unknown, return the number of invalid loads of the second run (B) as text."""
+    """Return, as text, the change of the page load time or the saving by TFO that was compared with a limit,
+    and its interval. If it is unknown, return the number of invalid loads of the second run (B)."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -17,9 +17,9 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean page load time (`plt_ms`) of a page under the same conditions, as a sum of kinds of wait on
-    the critical path (`kinds_ms`). `handshakes` and `connections` are mean numbers per load: the handshakes
-    that requests on this path waited for, and all opened connections."""
+    """The page load time (`plt_ms`) as a sum of kinds of wait on the critical path (`kinds_ms`). Figures are
+    means over `loads` page loads under the same conditions. They include the handshakes for which requests on
+    this path waited, all opened `connections`, and the time queued for a free connection (`ready_ms`)."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""

@@ -16,9 +16,9 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One row of a page's table of results: the page on one network with one setup (client, servers, TLS), in
-    real or virtual time. `name`, `where`, `texts` and `numbers` hold the values of its settings. `arms` has
-    its results by the use of TFO, and `breakdowns` the mean waits on their critical paths."""
+    """The network and settings with which a page was loaded: a row in the page's table of results, identified
+    by `comparison`. `name`, `where`, `texts` and `numbers` describe the settings. `arms` has the results with
+    and without TFO. `breakdowns` has their mean page load times, divided into kinds of wait."""
 
     comparison: Comparison
     name: str
@@ -46,7 +46,7 @@ class Place:
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the division of the page load time without TFO into kinds of wait; None if it is unknown."""
+        """Return the page load time without TFO, broken down by kind of wait; None if it is unknown."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
@@ -66,7 +66,7 @@ class Curve:
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return the rows of a page's table, each with its network, its settings and its results, in order."""
+    """Return the rows of a page's table of results in order, with kinds of wait from `attribution`."""
     places = []
     factors, breakdowns = results.factors, attribution.breakdowns
     numeric = [factor.name for factor in factors.varying if factor.quantity.kind in ("int", "float")]

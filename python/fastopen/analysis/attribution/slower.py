@@ -43,7 +43,8 @@ LABEL_LENGTH: Final = 26
 
 @dataclass(frozen=True)
 class _RequestFacts:
-    """The figures of one request in one load, and of its connection, that may explain a delay."""
+    """Facts on a request in one page load that may explain its delay: its times, the start of its connection,
+    body bytes on the connection before it, and segments retransmitted by (the client, the origin)."""
 
     took_ns: int
     waited_ns: int
@@ -70,16 +71,16 @@ class _RequestFacts:
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase, in ns, in the time from sending the request to its last byte, compared with
-        `before`: the same request in the faster load. At most, return `later_ns`: a request that is sent
-        earlier may take longer and still not end later."""
+        """Return the smaller of two increases in ns, compared with `before` (the same request in the faster
+        load): of the time from sending the request to its last byte, and of the time from queueing it to its
+        last byte. A request that is sent earlier may take longer and still not end later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
     """Return `results` with reasons why some are unexpectedly slow, for example slower with TFO than without.
-    A reason comes from comparing one slow load with one load of the faster result. It is more bytes on a busy
-    link, a slower request on the critical path, or retransmissions."""
+    A reason comes from comparing one slow load with one load of the faster result. Possible reasons are more
+    bytes on a busy link, a slower request on the critical path, and retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -266,7 +267,8 @@ def _without_ticket(
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
     """Return the reason why a request took longer in the slower load (`now`) than in the faster one (`was`);
-    empty if unknown. `competing`: a clause on another response that shared the link, or an empty text."""
+    empty if unknown. `body_bytes`: the size of the response's body. `competing`: a clause on another response
+    that shared the link, or an empty text."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -306,9 +308,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most in the load `after`, because both
-    share the link for a longer time than in the load `before`. Empty if the delay is shorter than `least_ns`.
-    `down_bit_per_s`: the downlink's rate, or None without a limit."""
+    """Return a clause on the response that most delays the request `index` in the slower load (`after`). Both
+    share the link there for longer than in the faster load (`before`). Empty if the delay is shorter than
+    `least_ns`. `down_bit_per_s`: the downlink's rate, or None without a limit."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -339,8 +341,8 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
-    """Map the index of each request of a load to its figures. Leave out incomplete responses and responses
-    from the cache."""
+    """Map the index of each request of a page load to its times, retransmissions and other facts that explain
+    delays. Leave out incomplete responses and responses from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -424,9 +426,9 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return phrases for the setting that differs: of the slower, then of the faster result, such as `HTTP/3`
-    and `HTTP/2`. Add phrases for the slower result's values of other settings that need separate sentences,
-    such as the TLS version."""
+    """Return phrases for the setting in which two results differ: its value for the slower result, then for
+    the faster one, such as `HTTP/3` and `HTTP/2`. Then add the slower result's values of other settings
+    that a sentence has to name, such as the TLS version."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -440,9 +442,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the table row of `cell`, such as `20 ms`; empty if the sentence needs none.
-    `increases`: the slowdown in this row, then the slowdown in each row that the sentence covers. If several
-    rows are covered, add in parentheses that this slowdown is the largest, or the same in all rows."""
+    """Return the name of a result's table row, such as `20 ms`; empty if no other row has its HTTP version,
+    TLS version etc. `increases`: the slowdown of this row, then of all rows that the sentence describes. If
+    several rows are described and this slowdown is the largest, note this in parentheses."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -59,7 +59,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure rounded to 0.1, as the terminal prints it. `place`: the file and line."""
+    """Return the number in a CSV row's column `name` as text, rounded to 0.1. `place`: its file and line."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:

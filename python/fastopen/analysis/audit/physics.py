@@ -113,7 +113,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row with a shorter RTT whose load has time for the fewest successive handshakes."""
+    """Map each RTT to one row with a shorter RTT: the one whose page load time fits the fewest handshakes."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -190,8 +190,8 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question if the growth of the page load time per ms of RTT falls by more than half between
-    three rows, but only without TFO or only with TFO."""
+    """Yield a finding that doubts a printed time if, of three RTTs, the page load time grows less than half
+    as fast after the second as before it, but only without TFO or only with TFO."""
     without = ("without TFO", *_bend(cells, [one.off for one in cells]))
     with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
@@ -209,9 +209,9 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _bend(cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> tuple[Decimal, Decimal, int]:
-    """Return the growth of the page load time per ms of RTT from the first to the second of three rows, and
-    from the second to the third. Then return 1 if the latter is more than half of the former, -1 if less, 0
-    if the rounding of the times hides this."""
+    """Return the page load time that each ms of RTT adds from the first to the second RTT of three rows, and
+    from the second to the third. The third number is 1 if the second growth exceeds half of the first, -1 if
+    it does not, and 0 if rounding of the times hides this or hides the first growth."""
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
     before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second

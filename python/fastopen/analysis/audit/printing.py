@@ -44,8 +44,8 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     """Return the findings on the improvements that a table prints. An improvement is wrong if it contradicts
-    its two times. Rounding to another than the nearest digit is a fault unless the table rounds all
-    improvements up, or all down. Improvements that are medians over pairs of loads are not checked."""
+    its two times. It must be rounded to the nearest digit, unless the table rounds all improvements up or all
+    down. Leave out improvements that were computed from pairs of loads, not from the two printed times."""
     printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]

@@ -56,11 +56,11 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change of a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure in each repeat. `basis`: the method. `relative`: also compute the change in percent. `drawn`: True
-    if repeats sample uncertain inputs (`--vary`). The interval of paired changes then covers 90 % of them.
+    figure in each repeat. `basis`: whether the loads of a repeat form a pair. `relative`: also compute the
+    change in percent. `drawn`: repeats sample uncertain inputs (`--vary`), so the interval of paired changes
+    covers 90 % of them.
 
-    None if `before` or `after` is empty, if paired runs have no repeat in common, or if a change relative to
-    0 is wanted."""
+    Return None without figures, without a common repeat of pairs, or for a change relative to 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

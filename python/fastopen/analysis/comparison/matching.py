@@ -25,8 +25,8 @@ MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 @dataclass(frozen=True)
 class Side:
-    """One of two compared runs: its results, the breakdown of its page load times into kinds of wait, and the
-    random seeds of its loads."""
+    """One of two compared runs: its results, its page load times by kind of wait, each load's random seed
+    (by index of its result, and repeat), and a digest of each page's recorded response bodies."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""
@@ -200,7 +200,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (label, first value, second value) of the names and contents of the compared pages."""
+    """Yield (label, first run's value, second run's) for each page's name and contents, also if equal."""
     for old_name, new_name in dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs):
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name

@@ -12,9 +12,9 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on a page's loads under the same conditions. Counts are medians over
-    valid loads of a page that the browser had loaded before, so that it can use its cache. They are None if
-    no such load is valid. `unmatched`: requests without recorded response. `missing_screenshots`: errors."""
+    """Figures that a browser reported on loads of a page under equal conditions. Counts of requests, all or
+    from the cache, are medians over valid loads of a page loaded before, else None. `unmatched`
+    lists requests without recorded response, `missing_screenshots` the errors of loads without screenshot."""
 
     requests: float | None
     from_cache: float | None

@@ -54,8 +54,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The results of one cell: a page over one network with one setting, with or without TFO. Page load times
-    are in milliseconds and improvements by TFO in percent; None without a valid load."""
+    """The results of a page under the same conditions, with or without TFO. `improvement` and `saved_ms` are
+    the page load time (PLT) that TFO saves, `bound` the most it can save; None without a valid load."""
 
     cell: Cell
     loads: int
@@ -98,7 +98,7 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if TFO saved clearly more time than it can save by avoiding handshakes (`bound`)."""
+        """Return True if TFO saved more time (beyond a tolerance) than the handshakes that it avoids take."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
@@ -126,8 +126,8 @@ class CellResult:
 
     @property
     def confidence(self) -> float:
-        """Return the probability, 0 to 1, that `interval` contains the true median improvement. It is 1 for
-        exact results, and if `interval` is the range of most improvements, not a confidence interval."""
+        """Return the probability, 0 to 1, that `interval` contains the true median improvement by TFO. Return
+        1 for results without randomness. Return 1 too for randomly sampled inputs with enough repeats."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
@@ -141,9 +141,9 @@ def summarise(
     vary: bool,
 ) -> list[CellResult]:
     """Return the result of each cell: of each page on each network, with each setting, with and without TFO.
-    A comparison is a page, network and setting. `unchanging`: the comparisons in which nothing is random,
-    apart from sampled values. `asked`: the number of planned repeats of each comparison. `vary`: True if each
-    repeat samples uncertain values."""
+    A comparison is a page, network and setting. `unchanging`: the comparisons without randomness such as
+    packet loss. `asked`: the number of planned repeats of each comparison. `vary`: True if each repeat draws
+    uncertain inputs, such as RTTs, at random."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -163,7 +163,7 @@ def summarise(
 
 
 class _Loads:
-    """All loads of one page under the same conditions; `counted` has the last attempt of each."""
+    """Loads of a page under the same conditions. `superseded` loads were tried again; `counted` were not."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]

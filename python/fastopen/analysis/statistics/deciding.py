@@ -92,7 +92,7 @@ def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tu
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The rank correlations of one saving with the uncertain inputs that `--vary` samples."""
+    """Rank correlations of the saving by TFO with the uncertain inputs, sampled `draws` times by `--vary`."""
 
     correlations: dict[str, float]
     """Spearman's rank correlation of each sampled value with the saving. It is positive if both grow."""
@@ -109,8 +109,8 @@ class Sensitivity:
 
     @property
     def most(self) -> str | None:
-        """Return the name of the randomly varied input on which the saving depends most. None if it explains
-        no more of the variance of the saving's ranks than remains without an explanation."""
+        """Return the name of the randomly sampled input on which the saving by TFO depends most. None if the
+        input explains no more variance of the saving's ranks than all inputs leave unexplained."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 

@@ -33,7 +33,7 @@ class Flight:
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """Return the handshakes of connections with this setup and use of TFO (`arm`); None without TLS."""
+        """Return the handshakes that connections need with `setup`, with or without TFO; None without TLS."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
@@ -42,8 +42,8 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The saving of one result with TLS, compared with a result of the same page (index `over`) without TFO
-    and with the simplest TLS session of the run, usually a full handshake."""
+    """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and the most they can save
+    (`bound`). The baseline, the result with index `over`, usually has full TCP and TLS handshakes."""
 
     over: int
     """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared
@@ -59,9 +59,9 @@ class FlightSaving:
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return the saving of each result with TLS compared with loads of the page without TFO and with the
-    simplest TLS session, usually a full handshake. The keys are indices of the results' cells. Leave out
-    results without a page load time. Empty if neither the TLS session nor the transport (QUIC) varies."""
+    """Map the index of each result with TLS to the page load time that it saves by shorter handshakes. The
+    baseline has no TFO and, usually, a full TLS handshake. Leave out results without a page load time. Empty
+    if the run varies neither the TLS session nor the transport (QUIC)."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -102,8 +102,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the most that each result can save, by the index of its cell. `compared` maps this index to the
-    cell that the result is compared with, and to the handshakes of the result's own connections."""
+    """Map the index of each result to the most time that its shorter handshakes can save. `compared`: by this
+    index, the baseline to compare with, and the kind of handshakes in the result."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())
@@ -123,7 +123,7 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the time span of the handshakes that `flight` saves compared with `plain`; None if nothing."""
+    """Return the part of a connection's handshakes (`plain`) that shorter ones (`flight`) avoid, or None."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

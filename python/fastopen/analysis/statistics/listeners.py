@@ -25,8 +25,8 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The use of TCP Fast Open by external servers, as counted by the kernel in all loads with TFO, valid or
-    not. Only the last attempt of each load counts. The `upstream_` fields include loads without TFO."""
+    """The use of TCP Fast Open (TFO) by external servers, as the kernel counted in loads with TFO. The fields
+    `upstream_...` count connections from these servers to the origins, also in loads without TFO."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int

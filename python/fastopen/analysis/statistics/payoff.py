@@ -73,9 +73,9 @@ class Payoff:
 
 
 def payoffs(results: Results) -> Iterator[Payoff]:
-    """Yield the time that TFO costs behind each middlebox of the run, and that it saves without, for each
-    page, network and use of TFO. Leave out middleboxes that were not compared with an open path or affect
-    only QUIC, and networks in which only some hosts are behind the middlebox (`path_share` below 1)."""
+    """Yield the time that TFO costs behind each middlebox, and the time that it saves without the middlebox,
+    for each page, network and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only some
+    hosts (`path_share` below 1), or that were not compared with an open path."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
@@ -86,8 +86,8 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     """Group middleboxes behind which TFO costs the same time (within ALIKE_MS), so that one sentence can
-    describe them. For each group, return the names of its middleboxes, and the costs behind the first of
-    them. `found`: the costs behind all middleboxes, for one page and use of TFO."""
+    describe them. Return (names of the middleboxes, costs of the first) for each group. `found`: the times
+    that TFO costs and saves with each middlebox, for one page, with either cold or warm TFO cookies."""
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in grouped((one.path, one) for one in found).items():
         for paths, others in alike:

@@ -49,7 +49,7 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if more repeats narrow the saving's interval. The range of sampled inputs stays wide."""
+    """Return True if more repeats narrow the saving's interval: with TFO, without randomly drawn inputs."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

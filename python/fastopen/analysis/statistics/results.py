@@ -30,7 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Reasons why results are slow, by the index of the slow result, or of the slow and the faster result."""
+    """Reasons why results are slow, by index of the slow result, or by (its index, index of a faster one)."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
