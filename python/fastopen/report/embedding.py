@@ -32,7 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column for the script. Six digits of a number suffice for a screen."""
+    """Return a column of a figure's data for the report page's script. Round numbers to six digits."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

@@ -46,9 +46,9 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of assumptions about how the published figures were measured. It counts the additional
-    savings that agree with ours if only this assumption is made. It also counts the savings that no longer
-    agree if this assumption is removed from the best set of assumptions."""
+    """Return a table of assumed test conditions of a published measurement. For each condition, it counts how
+    many more published savings agree with ours if only it is assumed. It also counts how many fewer agree
+    if it is removed from the best set of conditions."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", answer=True),
@@ -76,8 +76,8 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def unreached_grid(found: Explained) -> Grid:
-    """Return a table of the published savings that do not agree with the measured ones even with the best
-    set of assumptions, and the reasons."""
+    """Return a table of the published savings that do not agree with the measured ones, and the reasons. Even
+    the best set of assumed test conditions does not make them agree."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))
@@ -88,8 +88,8 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of published savings that agree with our measurements only with, or only without, one
-    assumption about how they were measured."""
+    """Return a table of published savings whose agreement with our measurements depends on one assumed test
+    condition: with it, they begin or cease to agree."""
     figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", answer=True))
     rows = tuple(
         (

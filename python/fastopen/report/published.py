@@ -124,8 +124,8 @@ def comparison_sentences(results: Results, *, short: bool = False) -> list[str]:
 
 
 def agreement(results: Results) -> str:
-    """Return sentences that count the measured savings that agree with the published ones, or differ from
-    them. Empty if nothing is published for this experiment."""
+    """Return the numbers of measured savings of page load time that agree with published ones, and that
+    differ, as sentences. Empty if nothing is published for this experiment."""
     found = discrepancies(results)
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
@@ -141,7 +141,7 @@ def agreement(results: Results) -> str:
 
 
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on published savings that exceed the time of our handshakes, or half of their load."""
+    """Yield sentences on published savings above 50 %, or above the handshake time that we measured."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     for one in sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]:
         rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000

@@ -238,13 +238,13 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Return a table entry for each use of TFO in `names`, made by `entry`; a hyphen without a result."""
+    """Return a table entry for each of `names` (with or without TFO): a hyphen if it has no result."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the confidence level of the saving's interval as text, such as `95 %`. If the interval is the
-    range that contains most savings, return the share in it: `90 %`. Empty without an interval."""
+    """Return the confidence level of the saving's interval as text, such as `95 %`. For randomly sampled
+    inputs with enough repeats, return the share of savings in the interval: `90 %`. Empty without one."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN

@@ -68,13 +68,12 @@ def summarise_run(results: Results) -> Summary:
     if active := _syn_data_sentence(judged):
         sentences.append(active)
     tone = verdicts.pop().tone if len(verdicts) == 1 else "quiet"
-    tiles = _tiles(results, judged, one_question=len(questions) == 1)
+    tiles = _tiles(results, judged, with_savings=len(questions) == 1)
     return Summary(published or verdict, tone, tuple(sentences), tiles)
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings on a page that the summary of the run does not state already: all, except the
-    verdict if the run has only this page."""
+    """Yield the findings on a page, but not its verdict if it is the run's only page (see the summary)."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one
@@ -120,7 +119,6 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
-    """Count the connections whose SYN delivered data. `cells`: results with one kind of TFO cookies."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:
@@ -131,12 +129,12 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
     return f"TFO was {active}: {number} connections on {visits} delivered data in the SYN."
 
 
-def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Map labels to key figures. Include savings only if all results share a verdict (`one_question`)."""
+def _tiles(results: Results, judged: Sequence[CellResult], *, with_savings: bool) -> dict[str, str]:
+    """Map labels, such as `loads valid`, to key figures. `with_savings`: include the savings of TFO."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]
-    if known and one_question:
+    if known and with_savings:
         saved = [cell.saved_ms or 0.0 for cell in known]
         tiles["of the page load time saved"] = span([cell.improvement_percent or 0.0 for cell in known], "%")
         tiles["saved a load, in the median"] = times(min(saved), max(saved))

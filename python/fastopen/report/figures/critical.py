@@ -51,8 +51,8 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
     )
 
 
-def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str) -> Any:
-    """Draw a panel. `rows` has the data of all panels; `empty` is a chart of this panel without marks."""
+def _view(rows: list[dict[str, Any]], y_title: str, empty: alt.Chart, title: str) -> Any:
+    """Draw bars for the panel `title` from `rows` of all panels. Add them to this panel's `empty` chart."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)
@@ -61,7 +61,7 @@ def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str
         y=alt.Y(
             "x:N",
             sort=values,
-            title=heading,
+            title=y_title,
             axis=alt.Axis(labelLimit=0, ticks=False, grid=False),
             scale=alt.Scale(paddingInner=0.25),
         ),

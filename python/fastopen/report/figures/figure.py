@@ -26,7 +26,7 @@ PNG_SCALE: Final = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart without its data (named ROWS). Figures that differ only in their data share a drawing."""
+    """A chart without its data, which is added later. Figures that differ only in their data share it."""
 
     chart: alt.TopLevelMixin
 

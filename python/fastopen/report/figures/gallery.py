@@ -54,8 +54,8 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
-    """Yield loads with about the median saving, without and with TFO, for each page, network and setting. An
-    item is (page, name of the network and setting, such as `20 ms`, loads by the label of the use of TFO)."""
+    """Yield example loads for each page, network and setting: one without TFO, one with it, with about the
+    median saving. An item is (page, name of the network and setting, such as `20 ms`, loads by label)."""
     shown = analysis.attribution.shown
     for name, place in analysis.all_places():
         pair = [one.cell for one in (place.baseline, place.headline) if one]

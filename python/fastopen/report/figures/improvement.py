@@ -55,7 +55,6 @@ def improvement_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _saving(result: CellResult) -> dict[str, float | None]:
-    """Return a saving and its interval in percent. The ends are None if it is exact or from too few loads."""
     low, high = result.interval if result.interval and not result.deterministic else (None, None)
     return {"gain": result.improvement_percent, "low": low, "high": high}
 

@@ -60,8 +60,8 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
     return rows
 
 
-def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw page load times in the panel named `title`. `titles`: all panels. `heading`: of the x axis."""
+def _view(rows: list[dict[str, Any]], x_title: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
+    """Draw page load times in the `empty` chart of the panel `title`. `titles`: the titles of all panels."""
     # Each panel has its own time scale, because load times differ most between pages.
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
@@ -69,10 +69,10 @@ def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: al
     base = empty.encode(color=arm_colour(rows))
     if numbers:
         scale = alt.Scale(domain=[0, 1.04 * max(values)])
-        base = base.encode(x=alt.X("x:Q", title=heading, scale=scale, axis=alt.Axis(tickCount=5)))
+        base = base.encode(x=alt.X("x:Q", title=x_title, scale=scale, axis=alt.Axis(tickCount=5)))
     else:
         base = base.encode(
-            x=alt.X("x:N", title=heading, sort=values, axis=alt.Axis(labelAngle=0)),
+            x=alt.X("x:N", title=x_title, sort=values, axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("arm:N", sort=arm_order(rows)),
         )
     # Keep the topmost label within the axis. Otherwise, panels side by side would not align.
@@ -84,7 +84,7 @@ def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: al
         y=y,
         shape=arm_shape(rows),
         tooltip=arm_tooltip(
-            alt.Tooltip("x:Q" if numbers else "x:N", title=heading),
+            alt.Tooltip("x:Q" if numbers else "x:N", title=x_title),
             alt.Tooltip("plt:Q", title="median PLT in s", format=".3f"),
             alt.Tooltip("low:Q", title="interval from", format=".3f"),
             alt.Tooltip("high:Q", title="to", format=".3f"),

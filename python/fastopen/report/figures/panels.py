@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each row of the pages' tables of results, with the fields that describe it in a chart's data.
-    These are the page, the name of the row (`place`), such as `20 ms`, the title of the panel that shows it,
-    and the value (`x`) of the setting on the x axis. `axis`: this setting."""
+    """Yield each row of the pages' tables of results, with fields for a chart's data: the name of its `page`;
+    its network and settings (`place`), such as `20 ms`; the title of its `panel`; its value on the x axis.
+    `axis` is the setting that the x axis shows."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)

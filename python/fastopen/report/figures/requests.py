@@ -155,8 +155,8 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
-    `place`: network and setting of median loads, else empty. `slug`: the end of the figure's file name."""
+    """Draw loads of a page side by side, as bars for what each request waited for. `loads` maps labels to
+    loads. `place`: their network and settings, or empty. `slug`: the end of the figure's file name."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}

@@ -41,7 +41,7 @@ def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Fig
 
 
 def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield data of every `every`-th TCP_INFO sample, and of the last. `place`: the panel's position."""
+    """Yield chart data from every `every`-th TCP_INFO sample of a load, and the last. `place`: its panel."""
     panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

@@ -59,7 +59,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
-    """Yield (other settings, median PLT in ms by certificates, session, compression, window and TFO)."""
+    """Yield (text on other settings, median load time in ms by certificates, TLS session, TFO and so on)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
@@ -87,7 +87,7 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return words for the setting that differs, such as `brotli compression`; empty unless only one does."""
+    """Return the setting of `way` that differs in `plain`, such as `brotli compression`; empty if several."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],
@@ -101,7 +101,7 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Return a sentence on the time that large certificates add, and that settings such as TFO save of it."""
+    """Return a sentence on the time that large certificates add, and settings such as TFO that reduce it."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

@@ -1,4 +1,4 @@
-"""Report the first flight (TLS session, with or without TFO) with which a page loads fastest."""
+"""Report the kind of TLS session, with or without TFO, with which a page loads fastest."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Group results that differ only in the use of TFO and in the settings named `apart`. The keys name other
-    settings that get separate sentences, such as the TLS version."""
+    """Return groups of results. In a group, results differ only in the use of TFO and in the settings named
+    `apart`. A key describes the settings that all its groups share, such as the TLS version."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -56,9 +56,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest of some row. The
-    results of a row differ only in this, and with `versions` also in HTTP version. `question`: the settings
-    that all rows share, as text."""
+    """Yield a finding for each kind of TLS session, with or without TFO, that is fastest in one of `rows`. A
+    row has results under otherwise equal conditions; with `versions`, of all HTTP versions. `question`: the
+    settings that all rows share, as text."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -88,7 +88,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the key of the result to compare `best` with: usually a full handshake without TFO."""
+    """Return the key in `row` of the baseline for the fastest result: usually full TLS without TFO."""
     http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)

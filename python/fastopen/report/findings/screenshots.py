@@ -1,4 +1,4 @@
-"""Report missing screenshots."""
+"""Report browser page loads that lack the requested screenshot."""
 
 from collections.abc import Iterator
 from typing import Final

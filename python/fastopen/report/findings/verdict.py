@@ -165,8 +165,8 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effect of one use of TFO (`arm`) in the results `cells`, such as `On a repeat
-    visit to this page, TFO saves 4.0 %`. `to`: ` to this page,` or empty. `subject`: `TFO` or `it`."""
+    """Return a clause on the effect of TFO in results with the same use of TFO (`arm`), such as `On a repeat
+    visit to this page, TFO saves 4.0 %`. `to` inserts words such as ` to this page,` after the visit."""
     of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
         _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
@@ -210,7 +210,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of the results to describe; empty if too many, or if one fits another result."""
+        """Return the names of the results `found`; empty if too many, or if other results have one too."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -229,9 +229,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Call `find` for each group of results with a separate verdict (see `questions_of`), and yield its
-    findings. If several groups have the same finding, yield it once. The sentence then begins with the names
-    of the groups, such as `HTTP/2: `, unless it holds for all of them."""
+    """Call `find` for each group of results with the same HTTP version and so on (see `questions_of`). Yield
+    the findings, equal ones only once. Unless a finding holds for all groups, its sentence begins with the
+    names of its groups, such as `HTTP/2: `."""
     questions = questions_of(results, cells)
     found = (
         (finding.sentence, (name, finding))
