@@ -127,7 +127,7 @@ class CellResult:
     @property
     def confidence(self) -> float:
         """Return the probability, 0 to 1, that `interval` contains the true median improvement by TFO. Return
-        1 for results without randomness. Return 1 too for randomly sampled inputs with enough repeats."""
+        1 for results without randomness, and if `interval` is a range of randomly sampled improvements."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 

@@ -155,7 +155,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw loads of a page side by side, as bars for what each request waited for. `loads` maps labels to
+    """Draw loads of a page side by side, with a bar of waits for each request. `loads` maps labels to page
     loads. `place`: their network and settings, or empty. `slug`: the end of the figure's file name."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {

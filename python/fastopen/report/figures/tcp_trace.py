@@ -41,7 +41,7 @@ def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Fig
 
 
 def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield chart data from every `every`-th TCP_INFO sample of a load, and the last. `place`: its panel."""
+    """Yield chart data from each `every`-th TCP_INFO sample and the last of a load. `place`: panel number."""
     panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

@@ -32,8 +32,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield the page load times in ms that a large TLS key share adds, without and behind a middlebox. Before
-    them, yield a key: (middlebox, large key share, small key share, other settings)."""
+    """Yield (key, times): the page load times in ms that a large TLS key share adds, without and behind a
+    middlebox. The key is (middlebox, large key share, small key share, other settings)."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.alike(cells, *apart):

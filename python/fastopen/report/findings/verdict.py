@@ -165,7 +165,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effect of TFO in results with the same use of TFO (`arm`), such as `On a repeat
+    """Return a clause on the effect of TFO in results with the same cookies (`arm`), such as `On a repeat
     visit to this page, TFO saves 4.0 %`. `to` inserts words such as ` to this page,` after the visit."""
     of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
