@@ -31,10 +31,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table with names of rows (`key`), values of a setting (`factor`), numbers (`figure`) or
-    words. Only terminals keep line breaks of the `header`. `answer` marks a main result, which reports show
-    right after the settings, and `proof` evidence to omit from narrow tables. `wraps` permits texts of
-    several lines. `short` is a header for narrow tables."""
+    """A column of a table. `kind` is its content: `key` names of rows, `factor` values of a setting, `figure`
+    numbers, `words` texts. Line breaks of the `header` appear only in terminals. `answer` is True for a main
+    result, which reports show right after the settings. `proof` is True for supporting numbers, which narrow
+    tables omit. `wraps` permits texts of several lines. `short` is a header for narrow tables."""
 
     header: str
     kind: Kind = "figure"

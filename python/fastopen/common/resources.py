@@ -27,7 +27,7 @@ def packaged_folder(name: str) -> Path | None:
 
 
 def packaged_file(folder: str, name: str) -> Path:
-    """Return a file of a folder that came with this fastopen. Raises InputError if it is missing."""
+    """Return the path of a data file that fastopen's package contains. Raises InputError if it is missing."""
     place = packaged_folder(folder)
     if place is None or not (file := place / name).is_file():
         raise InputError("does not exist, but comes with fastopen", name, "install fastopen again")

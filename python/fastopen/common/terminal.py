@@ -110,7 +110,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """Return the indexes of the factor columns to merge: all but the last, which distinguishes rows best."""
+    """Return the indexes of the columns to merge into one column: all columns of settings but the last."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 
@@ -119,7 +119,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map texts about the settings of rows to numbers to show instead; {} if these would save no space."""
+    """Map each text about a row, such as `RTT 20 ms`, to a footnote number. {} if this saves no space."""
     if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)

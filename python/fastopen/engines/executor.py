@@ -167,7 +167,7 @@ def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
 
 
 def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
-    """Return this machine's network emulator and kernel. Raises MachineError if `maker` has other digests."""
+    """Find the network emulator and kernel with the digests in `maker`. Raises MachineError if this fails."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

@@ -222,7 +222,7 @@ ResultFiles = FolderFiles | RemoteFiles
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert errors of the protocols' libraries to OSError."""
+    """Convert errors of the libraries for remote file systems, such as S3, to OSError."""
     try:
         yield
     except OSError:

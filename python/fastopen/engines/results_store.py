@@ -63,7 +63,8 @@ class Maker:
 @dataclass(frozen=True)
 class Result:
     """A stored result of a job. `records` has the measurements of its network and page loads, as JSON without
-    the job's id. `decided_by` has the inputs. `maker` is a digest of the program and kernel among these."""
+    the job's id. `decided_by` identifies all inputs: program, kernel, recorded response bodies, and the job.
+    `maker` is a short digest of only the program and kernel."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""

@@ -86,8 +86,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of an engine (`made`), but hold back the records of each job whose result is to be
-        stored until this is done. `decided` maps the ids of these jobs to the inputs of their results."""
+        """Yield the events of an engine (`made`). If a job's result can be stored, store it when the job
+        ends, and only then yield the job's records. `decided` maps ids of such jobs to the jobs' inputs."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -110,8 +110,8 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result to store for a job with these events. `maker` is the program and kernel that ran it,
-    and `decided` has all inputs. Return None if a page load is missing or was disturbed by the machine."""
+    """Return the result to store for a job that ended with these `events`. `decided` identifies all inputs of
+    the job, and `maker` the program and kernel among them. None if a page load is missing or disturbed."""
     reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
     loads = [event.record for event in reported if isinstance(event, LoadDone)]
     if any(reason.kind in ATTEMPTS_BY_KIND for load in loads for reason in load.invalid):

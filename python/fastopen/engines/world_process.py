@@ -100,7 +100,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Note the fault that the program wrote nothing in time, unless it reported its end or an error."""
+        """Record a timeout: the program wrote no output in time. Do nothing if it already ended or failed."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 

@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """A store of recorded bodies. The temporary file, if there is one, is deleted with the store."""
+    """A store of recorded HTTP response bodies. It is in memory, or in a temporary file if it grows large."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="fastopen-")  # noqa: SIM115

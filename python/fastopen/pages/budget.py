@@ -120,7 +120,7 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read a file. Raises InputError if it has over `limit` bytes, or if its input unpacks to too many."""
+    """Read a file. Raises InputError if it exceeds `limit` bytes, or the input's decompressed size limit."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)

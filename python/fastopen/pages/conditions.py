@@ -49,7 +49,8 @@ class Condition:
     of these properties. It returns True if the page meets the condition."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
-        """Parse a condition. `kinds` maps each property of pages to `number` or `text`. Raises InputError."""
+        """Parse a filter such as `hosts < 50`. `kinds` has the type of each page property. Raises
+        InputError if the syntax is invalid, or if a property is unknown or of another type."""
         self.text = text
         self._kinds = kinds
         kind, self._meets = self._read(self._parsed())

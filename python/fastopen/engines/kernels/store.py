@@ -55,8 +55,8 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel with the name and SHA-256 that a run noted as those of its kernel. Raises
-    MachineError if it is not installed or is damaged."""
+    """Return the installed kernel with this name and SHA-256, which were recorded in a run. Raises
+    MachineError if no such kernel is installed, or if it is damaged."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)

@@ -27,7 +27,9 @@ _SAME_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from an exchange (request and response) to its initiator, and facts about the link."""
+    """The link from a request to its initiator, the request whose response led to it. `by` is the initiator's
+    index, and `way` the evidence for it. The browser makes the request when `at_bytes` of the initiator's
+    body have arrived and been processed for `processing_us`. `phase` is relative to the load event."""
 
     by: int | None
     """The initiator's index; None for the root."""
@@ -107,7 +109,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map the index of each exchange of a page to the type of its resource, such as `image`."""
+    """Map each request's index to its resource type: implied by the reference in `edges`, or as recorded."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     # A redirect has the type of its target, because its own MIME type is arbitrary.

@@ -22,7 +22,8 @@ MAX_HEADER_BYTES: Final = 256 * 1024
 
 @dataclass
 class Times:
-    """Times of an exchange: moments in ms since 1970, durations in ms. None: not recorded."""
+    """Times of a request and its response. `start`, `sent`, `first_byte` and `end` are in ms since 1970. The
+    others are durations in ms. `tcp` is without TLS, which `connect` may include. None: not recorded."""
 
     start: float
     """Time at which the browser made the request, before the wait for a connection, lookup and handshakes."""
@@ -46,7 +47,8 @@ class Times:
 
 @dataclass(eq=False)
 class Exchange:
-    """A request and its response. Sizes are in bytes as sent. Facts that were not recorded have defaults."""
+    """A request and its response. Sizes are in bytes as sent. Facts that were not recorded have defaults.
+    `recorded` is the body in its content coding (`coding`), and `text` a copy of the decompressed body."""
 
     url: str
     type: ResourceType
@@ -122,7 +124,9 @@ class Exchange:
 
 @dataclass
 class HarPage:
-    """The facts about one page as a whole in a HAR, which may have several pages."""
+    """The facts about a whole page in a HAR. It `started` in ms since 1970. The load event was `on_load` ms
+    later, or with `inspector_clock`, `on_load` ms after the recording began. `members` has the indices of the
+    page's entries in the file."""
 
     id: str
     title: str = ""

@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return (index, edge) of each recorded exchange to which a text refers, in text order. Add targets
-        of hyperlinks to `linked`, and URLs of unrecorded images of a `srcset` to `alternatives`."""
+        """Return the recorded requests to which the response of request `index` refers, in order, each as its
+        index and the link to its initiator. Also update the attributes `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -157,8 +157,8 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Search texts of the page, such as scripts, for URLs of exchanges that are not in `edges`. Add the
-        exchanges found to `edges`, and return their indexes."""
+        """Search a page's texts, such as scripts, for URLs of recorded requests that are not yet in the page.
+        `edges` maps each request in the page to the link to its initiator. Add the requests found to it."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

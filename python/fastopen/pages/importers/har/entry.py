@@ -36,7 +36,7 @@ _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNOREC
 
 
 class Writer(NamedTuple):
-    """The deviations of a program that writes HARs from HAR 1.2."""
+    """A HAR-writing program's deviations from HAR 1.2: TLS counted twice, or another clock for `onLoad`."""
 
     tls_counted_twice: bool = False
     """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
@@ -183,7 +183,7 @@ def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return the recorder's name for the connection. Chrome writes 0 if there is none."""
+    """Return the connection ID in a HAR entry; None if it is missing, empty, 0 (as in Chrome) or -1."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
         known = isinstance(value, (str, int)) and not isinstance(value, bool)
@@ -228,17 +228,16 @@ def _spent(timings: Mapping[str, float | None]) -> float:
 
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
-    """Return the times of an entry that WebPageTest wrote; None for other entries.
-
-    Its fields are in ms since the page started; 0 and -1 mean that a step did not happen. `_created` is when
-    the browser made the request. Entries before about 2019 lack it: use the start of the name lookup and the
-    handshakes, unless they ended so early that they belonged to a connection opened ahead of time."""
+    """Return the times of a HAR entry that WebPageTest wrote. Return None for other entries. The entry's
+    times are in ms since the page's start, and `page_start` is this start in ms since 1970."""
     sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
         return None
     lasted = coerce.milliseconds(raw.get("_load_ms"))
     asked = coerce.milliseconds(raw.get("_created"))
     if not asked or asked > sent:
+        # Entries before about 2019 lack `_created`. 0 and -1: a step did not happen. Steps that ended over
+        # 5 ms before the next step belong to a connection that was opened ahead of time.
         asked = sent
         for name in ("ssl", "connect", "dns"):
             started, ended = (coerce.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))

@@ -150,8 +150,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Assign the entries to pages by `pageref`, or else by start time. If the HAR declares no pages, each
-    `pageref` is a page, or else all entries are one."""
+    """Assign each entry to the page that its `pageref` names. Use the start time if this names no page. If
+    the HAR declares no pages, make a page for each `pageref`. Without any `pageref`, make only one page."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -251,8 +251,8 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Link redirects and preflights, and drop entries that used no network. Keep a root document from the
-    cache, because every page needs one."""
+    """Drop entries that used no network, except a page's main document from the cache, because every page
+    needs one. Also set `before` of each entry to the redirect or CORS preflight that led to it."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}

@@ -131,9 +131,9 @@ def _body(parts: Parts, notes: Notes) -> int:
 
 
 def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Estimate the size of a body as sent. Use the number of transferred bytes if Content-Length (`length`)
-    is missing or larger, as after a cancelled transfer. Otherwise use Content-Length, or else the size of the
-    unpacked content (`whole`) and its compression. Count the estimate in `notes`."""
+    """Estimate the size of a body as sent, from a HAR entry (`parts`). Use the number of transferred bytes if
+    Content-Length (`length`) is missing or larger. Otherwise use Content-Length. If neither is recorded,
+    subtract the savings of compression from the unpacked size (`whole`). Count the estimate in `notes`."""
     if parts.transferred is not None:
         headers = coerce.size(parts.response.get("headersSize")) or _written(parts.got) + 17
         if length is None or headers < parts.transferred < length:
