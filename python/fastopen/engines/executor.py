@@ -167,7 +167,6 @@ def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
 
 
 def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
-    """Find the network emulator and kernel with the digests in `maker`. Raises MachineError if this fails."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

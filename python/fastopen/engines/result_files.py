@@ -222,12 +222,11 @@ ResultFiles = FolderFiles | RemoteFiles
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert errors of the libraries for remote file systems, such as S3, to OSError."""
     try:
         yield
     except OSError:
         raise
-    except Exception as error:
+    except Exception as error:  # of a library for a remote file system, such as s3fs
         raise OSError(_said(error)) from None
 
 

@@ -47,7 +47,7 @@ RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 class LeftOutWarning(UserWarning):
-    """A warning that an unreadable file of a folder or URL of a list, or a repeated input, was left out."""
+    """A warning that an input was left out, because it was unreadable, had no page or was given twice."""
 
 
 def packaged_pages() -> dict[str, Path]:
@@ -69,9 +69,9 @@ def load_pages(
 
     Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page. URLs
     are looked up in the folders of `library`, then among the packaged pages. URLs in a list are first looked
-    up in the list's folder. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the
-    argument, the amount read so far, and the amount to read in total. With `lenient`, damaged parts of files
-    are left out. Unreadable files of folders and URLs of lists are then left out with a LeftOutWarning."""
+    up in the list's folder. `max_unpacked` limits each argument's decompressed size in bytes. `progress` is
+    called with the argument, the amount read so far, and the total amount. With `lenient`, skip damaged parts
+    of files. Also skip unreadable files in folders, and listed URLs without a page, with a LeftOutWarning."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])

@@ -198,15 +198,17 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the `server_think_us` and `initiator_at_bytes` that the page's resources have now."""
+        """Return two values of each resource: the server's think time, and the number of body bytes of its
+        initiator that must arrive before the browser requests the resource."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with the server think times and `initiator_at_bytes` of `explanation`,
-        which may fit the recorded times as well as the page's own. The copy's `explanations` are empty."""
+        """Return a copy of the page with other values of its resources, which explain the recorded times too:
+        the server think times, and the body bytes of the initiator that must arrive before the request. The
+        copy has no alternative `explanations`, because it uses this one."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )

@@ -30,8 +30,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
     """Estimate the rate of the recorder's downlink, in bit/s: the highest rate at which responses arrived in
-    any period of `window_ms`. None if nothing arrived, or if this was only a burst: in every period of eight
-    times this length, they arrived at less than 80 % of the rate."""
+    any period of `window_ms`. Return None if nothing arrived. Also return None if the rate was only a short
+    burst, and no period of eight times `window_ms` reached 80 % of it."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:

@@ -13,10 +13,10 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The times of a request and its response on the recorder's network, in ms. The page made the request at
-    `asked`. It was sent at `sent`, after waiting for a connection, name lookup (`lookup`) and handshakes
-    (`tcp`, `tls`). These three are durations, which are 0 if the request needed no such step. The other times
-    are since the request of the first document. `carrier` is the use of the connection."""
+    """The times of a request and its response, in ms since the request of the first document. The page made
+    the request at `asked`. The browser sent it at `sent`, after waiting for a connection, a name lookup and
+    handshakes. `lookup`, `tcp` and `tls` are the durations of these steps in ms; 0 if a step was not needed.
+    `carrier` is the kind of connection: HTTP/1.x, HTTP/2 over TCP (streams) or HTTP/3 over QUIC."""
 
     asked: float
     sent: float

@@ -105,7 +105,7 @@ class Handshakes:
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the time in ns of a connection's handshake after `since_ns`; 0 if it had no handshake."""
+        """Return the duration, in ns, of the part of a connection's handshake after the time `since_ns`."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

@@ -50,8 +50,8 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress of a run after an event: the jobs that are running, and the numbers of loads. Repeated
-    attempts at a load count as one load."""
+    """The progress of a run after an event. Of `asked` page loads, `done` have finished, `invalid` of them
+    without a valid result. `again` counts their repeats, and `left` the page loads left in this round."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
@@ -221,7 +221,6 @@ class _Execution:
                         return
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Run the jobs on one engine after another. Closing the generator stops the engine."""
         for name, jobs in grouped((planned.comparison.engine, planned.job) for planned in owed).items():
             yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
 

@@ -47,7 +47,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of merging runs: the new run's folder, and descriptions of missing and repeated loads."""
+    """The result of merging runs: the new run's folder, and its numbers of planned (`asked`) and finished
+    (`done`) page loads. `missing` describes incomplete runs, `twice` runs that repeated others' loads."""
 
     folder: Path
     asked: int
@@ -184,8 +185,9 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the page loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps ids
-        of jobs to numbers there. Raises InputError if runs differ in a load in virtual time."""
+        """Copy the page loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps job
+        ids to row numbers in it. Raises InputError if two runs have different results of the same page load,
+        which virtual time repeats exactly."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))

@@ -220,8 +220,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove page loads without a result from the stored plan, after the run's time limit. But keep those
-        of the first repeat if no load of their job has a result, so that resuming runs them."""
+        """Remove page loads without a result from the stored plan, after the run's time limit. Exception: a
+        job of the first repeat without any result stays in the plan, so that resuming the run runs it."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

@@ -124,9 +124,8 @@ class Exchange:
 
 @dataclass
 class HarPage:
-    """The facts about a whole page in a HAR. It `started` in ms since 1970. The load event was `on_load` ms
-    later, or with `inspector_clock`, `on_load` ms after the recording began. `members` has the indices of the
-    page's entries in the file."""
+    """The facts about a page in a HAR. `started` is in ms since 1970. The load event was `on_load` ms later,
+    or with `inspector_clock`, after the recording's start. `members` has the indices of its HAR entries."""
 
     id: str
     title: str = ""

@@ -45,9 +45,10 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return an HTTP request and its response as an Exchange. Return None, and count the reason in `notes`,
-    if a page cannot contain it, such as robots.txt. `sent` and `got` are the headers of request and response.
-    `body` has no chunked framing. `lost_body_bytes` is the length of a body that the archive lacks."""
+    """Return a recorded HTTP request and its response as an Exchange. Return None if no page load has such a
+    request, for example for robots.txt; `notes` counts the reasons. `raw_url` is the URL as recorded. `sent`
+    and `got` are the headers of request and response. `body` is without chunked framing. `lost_body_bytes` is
+    the length of a body that is not in the recording. Header sizes that are None get typical values."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

@@ -61,8 +61,8 @@ def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = si
 
 
 def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
-    """Read a mirror, and return a function that finds the page of a URL in it. The function returns None if
-    the mirror lacks the URL. Raises InputError."""
+    """Read a folder of websites that wget downloaded. Return a function that returns the page of a URL, or
+    None if the folder does not have the URL. Raises InputError."""
     mirror = _read(folder, lenient, silent)
 
     def find(url: str) -> ImportedPage | None:

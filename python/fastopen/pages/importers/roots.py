@@ -92,9 +92,9 @@ def navigated_or_widest(graph: Graph) -> list[int]:
 
 
 def wide_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents that are pages, and not frames or advertisements in pages. From a
-    page, references lead to at least five other resources. Without such a document, return the document from
-    which references lead to the most resources."""
+    """Return the indices of the documents that count as pages, not as frames or advertisements in pages. A
+    document counts as a page if references lead from it to at least five other resources. If there is none,
+    return the document from which references lead to the most resources."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each exchange in `found` by the first redirect of the chain that led to it. Go back along the
-    chain only until another exchange in `found`, or if `in_order`, a redirect recorded after the exchange."""
+    """Replace each request in `found` by the first redirect of the chain that led to it. A chain does not go
+    back beyond another request in `found`. With `in_order`, ignore redirects recorded after the request."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

@@ -143,7 +143,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """If the root arrived before the page's recorded start (a prefetch), move the root to this start."""
+    """If the main document arrived before the page's start (a prefetch), shift its times to this start."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -212,9 +212,9 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Return the number of the initiator's (`parent`) body bytes that had arrived before the request, and the
-    client processing between these bytes and the request in ms. None stands for all bytes. `named_after` is
-    the position of the request's URL in a document, as a fraction of the text."""
+    """Estimate after how many body bytes of its initiator (`parent`) the browser made the request `one`, and
+    how long it processed these bytes, in ms. Return both numbers. None bytes stand for the whole body.
+    `named_after` is the position of the request's URL in the initiator's text, from 0 to 1, if known."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)
@@ -233,16 +233,9 @@ def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase
 
 
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
-    """Estimate the time of the load event, from the recorded time `load_at` and the times of requests.
-
-    Browsers record `load_at` only after the handlers of the load event have run. Requests by these handlers
-    begin before `load_at`. The load event was at `load_at`, or at the start of an earlier request. Choose the
-    time that the fewest requests of elements contradict, and of several such times, the last. These requests
-    contradict a time, except for the root:
-    - Requests under way at the time. The load event would have waited for them.
-    - Requests that began then or later, and ended before `load_at`. Only a handler could have made them.
-
-    If `load_at` is None, return the time 2 s after the end of the last request that delays the load event."""
+    """Estimate the time of the load event in ms since 1970. It may be earlier than its recorded time
+    `load_at`, because browsers record it only after its handlers have run. `ends` has the end of each
+    request. If `load_at` is None, return 2 s after the last request that delays the load event has ended."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
@@ -255,11 +248,13 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
     ended = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
     before = sorted(start for start, end in spans if end <= load_at + _CLOCK_SLACK_MS)
 
+    # A request contradicts a time if it was under way then, because the load event would have waited for it,
+    # or if it began then or later and ended before `load_at`, because only a handler could have made it.
     def against(moment: float) -> int:
         under_way = bisect_left(starts, moment) - bisect_left(ended, moment)
         return under_way + len(before) - bisect_left(before, moment)
 
-    return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))
+    return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))  # the last of the best
 
 
 def _us(ms: float) -> int:
@@ -280,11 +275,9 @@ class _Servers:
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
-        """Return the server think time of an exchange in ms: its wait minus a round trip and the upload.
-
-        If the downlink was full, other responses may explain the rest of the wait. Of these, count responses
-        from the same host over HTTP/2 or HTTP/3. If their transfer took at least half of the rest, subtract
-        its time."""
+        """Return the server think time of an exchange in ms: its wait minus a round trip and the upload. On a
+        full downlink, other HTTP/2 or HTTP/3 responses from the same host may have delayed the response. Then
+        subtract their transfer time too if it is at least half of the remaining wait."""
         entry, one = self._entries[index], self._exchanges[index]
         # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms

@@ -51,9 +51,9 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each exchange that is in no page yet to the page of its Referer, or else to the page recorded last
-    before it. `grown` has the exchanges of each page, with the links (edges) to their initiators. `heads` has
-    the index of each page's first exchange."""
+    """Add each request that is in no page yet to the page of its Referer, or else to the page recorded last
+    before it. `grown` has each page's requests so far, by index, with the links to their initiators. `heads`
+    has the index of each page's first request. Leave out requests of pages that are not imported."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}

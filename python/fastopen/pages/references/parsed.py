@@ -58,7 +58,7 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to a URL, as written in a text. It is in the first `at` bytes of the text. `type` is the
+    """A reference to a URL, as written in a text. It ends at or before byte `at` of the text. `type` is the
     resource type that the markup implies, if any. `link` is True for a hyperlink to another page. References
     with the same number `picture`, as in a `srcset`, are alternatives of which a browser loads one."""
 

@@ -122,7 +122,7 @@ def read_entry(
         embedded=is_frame or asked_by in ("script", "parser"),
         delays_load_event=kinds.delays_load_event(of_type, method, sent, recorded),
         pushed=pushed,
-        connection=_connection(raw),
+        connection=_connection_id(raw),
         order=order,
         notes=guessed,
     )
@@ -182,12 +182,11 @@ def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
     return None if minor is None else "1.0" if minor == "0" else "1.1"
 
 
-def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return the connection ID in a HAR entry; None if it is missing, empty, 0 (as in Chrome) or -1."""
+def _connection_id(raw: Mapping[str, Any]) -> str | None:
     for key in ("connection", "_socket"):
         value = raw.get(key)
         known = isinstance(value, (str, int)) and not isinstance(value, bool)
-        if known and (name := str(value).strip()) not in ("", "0", "-1"):
+        if known and (name := str(value).strip()) not in ("", "0", "-1"):  # Chrome: 0 for none
             return name
     return None
 
