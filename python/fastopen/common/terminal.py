@@ -110,7 +110,6 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """Return the indexes of the columns to merge into one column: all columns of settings but the last."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 

@@ -206,9 +206,9 @@ class Page(BaseModel):
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with other values of its resources, which explain the recorded times too:
-        the server think times, and the body bytes of the initiator that must arrive before the request. The
-        copy has no alternative `explanations`, because it uses this one."""
+        """Return a copy of the page with the values of `explanation`: each resource's server think time, and
+        the number of its initiator's body bytes that must arrive before its request. The copy has no other
+        `explanations`."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )

@@ -48,7 +48,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 @dataclass(frozen=True)
 class Merged:
     """The result of merging runs: the new run's folder, and its numbers of planned (`asked`) and finished
-    (`done`) page loads. `missing` describes incomplete runs, `twice` runs that repeated others' loads."""
+    (`done`) page loads. `missing` describes incomplete or absent runs, and `twice` superfluous loads."""
 
     folder: Path
     asked: int

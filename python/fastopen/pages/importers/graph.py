@@ -158,7 +158,8 @@ class Graph:
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
         """Search a page's texts, such as scripts, for URLs of recorded requests that are not yet in the page.
-        `edges` maps each request in the page to the link to its initiator. Add the requests found to it."""
+        Add these requests to `edges`, which maps the page's requests to links to their initiators. Return the
+        indexes of the requests found."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each request in `found` by the first redirect of the chain that led to it. A chain does not go
-    back beyond another request in `found`. With `in_order`, ignore redirects recorded after the request."""
+    """Replace each request in `found` by the first redirect of the chain that led to it. Going back along
+    the chain, stop before other requests in `found`, and with `in_order`, before redirects recorded later."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i
