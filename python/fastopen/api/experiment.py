@@ -24,7 +24,8 @@ _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
 class Experiment:
-    """A plan of page loads over emulated networks, with TCP Fast Open off and on. `api.run` executes it.
+    """A plan of page loads over emulated networks. `api.run` executes it. By default, its name is `notebook`
+    and its 3 transports are loads without TCP Fast Open, with it on the first visit, and on a later visit.
 
     >>> Experiment("example", rtt=["20ms", "100ms"], repeats=5, seed=1)
     <Experiment notebook: 1 page x 2 networks x 3 transports x 5 repeats = 30 loads>

@@ -191,8 +191,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Set the repeats, and sample uncertain inputs (`vary`) if the user requests it, or if a report or
-        `--quick` needs it."""
+        """Set how many repeats an experiment with `pages` pages has, and if they sample uncertain inputs
+        (`vary`). A report and `--quick` sample if repeats would otherwise have equal results."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

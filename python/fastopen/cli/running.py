@@ -117,8 +117,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Before a run starts, print its engine, a note if the requested store `asked_store` is not used, and the
-    estimated duration if it is long. Return this duration in s; 0 if it was not printed."""
+    """Before a run starts, print its engine, its estimated duration if it is long, and a note if the user's
+    store of earlier results (`asked_store`) is not used. Return the printed duration in s, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")

@@ -1,4 +1,4 @@
-"""Define the world program's input (jobs) and output (records), and the types of clients."""
+"""Define the input (jobs) and output (records) of the program that emulates networks, and client types."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind

@@ -38,8 +38,8 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf and an intermediate certificate that use the algorithm `keys`, with two
-    certificate timestamps signed with `timestamps`. Add the bytes that `keys` adds to CertificateVerify."""
+    """Return the size in bytes of a leaf and an intermediate certificate with `keys` and two certificate
+    timestamps with `timestamps`. Include the growth of CertificateVerify compared with an ECDSA signature."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 

@@ -1,4 +1,4 @@
-"""Define the client of a job: its settings, and the capabilities that each setting requires."""
+"""Define settings of the client that loads a page, and check that its type of client supports them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -48,8 +48,8 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, and its settings. Examples: order of requests (`profile`), `phases` of
-    resources, repeatable scripts (`fixed_scripts`). A job's `command` has no placeholders."""
+    """The client that loads the page, such as a browser, and its settings. `profile` is the order of
+    requests; `phases` selects resources. In a job, `command` has URLs instead of placeholders (`{url}`)."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 

@@ -40,8 +40,8 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl, and its capabilities. `meaning` and `method` describe it. `kept`,
-    `closed` and `http_words` are parts of its command line. Default values are for a user's own command."""
+    """A type of client, such as curl. `kept` and `closed` are its options to keep and to close connections.
+    `http_words` and `http_features` are its options for, and build features needed by, HTTP versions."""
 
     label: str
     """The client's name in options, files and tables."""

@@ -99,7 +99,7 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """The origin's view of a TLS handshake, for which it may hold its response back."""
+    """A TLS handshake at the origin, which may delay its response until the end (`answer_held_ns`)."""
 
     resumed: bool
     early_bytes: Count
@@ -109,7 +109,8 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """The loader's view of a connection's TLS handshake, or with other clients the origin's view."""
+    """A connection's TLS handshake, which ends at `secured_ns`, after a ClientHello of `hello_bytes`. The
+    built-in loader reports it, or the origin for other clients."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have
@@ -305,8 +306,8 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The kernel's report on an external server, which may have origins behind it (`upstream`). The origins'
-    counter TCPFastOpenListenOverflow counts connections that found a full queue."""
+    """The kernel's counts for an external server, which may be a reverse proxy in front of the origin servers
+    (`upstream`). For full queues, see the origin servers' counter TCPFastOpenListenOverflow."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
@@ -375,7 +376,7 @@ class LoadRecord(RecordPart):
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of connections whose SYN data was acknowledged, without `given_up` ones."""
+        """Return the number of connections with acknowledged SYN data, minus those that the client gave up."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

@@ -94,8 +94,8 @@ class LinkDirection(Part):
 
 
 class Network(Part):
-    """The access link, the hosts behind it, and the resolver. `cross` is other traffic on the link; `path` is
-    a middlebox before some hosts (`path_share`)."""
+    """The access link, the hosts behind it, and the resolver. `cross` is other traffic on the link. A host is
+    behind the middlebox `path` with probability `path_share`."""
 
     rtt_us: RttUs
     """The RTT. Half of the RTT is added in each direction."""

@@ -31,7 +31,9 @@ def _current_name(bodies: object) -> object:
 
 
 class Origins(Part):
-    """The settings of the origin servers."""
+    """The settings of the origin servers. They may share an address (`one_address`); their delays have the
+    factor `think_scale`. An external `server` may be in front of them, with TFO towards clients
+    (`server_listen`) and towards the origin servers (`upstream_tfo`)."""
 
     http: _InJobs = "1.1"
     """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host
@@ -101,7 +103,7 @@ class Origins(Part):
         return self.http == "3"
 
     def without(self, version: str) -> str:
-        """Return the option that avoids this version of HTTP, for the remedy of an error: `--http=1.1`."""
+        """Return an error message's advice on options to avoid this HTTP version, such as `--http=1.1`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property

@@ -20,7 +20,8 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """The use of one direction of the link: packets, losses (outside it: `overruns`), delays (`late_us`)."""
+    """Packets in one direction of the link: accepted, lost (by a middlebox: `dropped_path`; in the kernel:
+    `overruns`) or late (`late_us`)."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""

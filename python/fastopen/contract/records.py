@@ -48,9 +48,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measurements of the emulated network. Probes cross the requested link without loss, jitter or
-    reordering, and with a tail-drop queue. If the job has packet times (`trace_ms`) instead of a rate, the
-    rate is unlimited for them."""
+    """The measurements of the emulated network with probes (test packets). For probes, the link has no loss,
+    jitter or reordering, and a tail-drop queue. If the job has a packet trace (`trace_ms`) instead of a rate,
+    the link has no rate limit for probes."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -82,13 +82,13 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """The indices of resources that synthetic bodies do not make a browser request as the page does, in any
-    load: not at all (`left_out`), from an earlier place (`relocated`), or too early (`early`)."""
+    """The indices of resources that a browser requests at a wrong time because synthetic bodies lack room:
+    never (`left_out`), only after the initiator's response (`relocated`), or too early (`early`)."""
 
     left_out: list[Count]
     """Resources to which no body refers, for lack of room."""
     relocated: list[Count]
-    """Resources whose reference is earlier than in the page."""
+    """Resources requested only after their initiator's response, whose body lacks room for them."""
     early: list[Count]
     """Resources that the browser requests too early, without the page's processing time before the
     request."""
@@ -151,7 +151,8 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The results of a load that made transactions instead of loading the page."""
+    """The results of a load test of a server. A transaction is one connection with one request. All
+    transactions started (`begun`) or could not start (`not_begun`) within `arrived_over_us`."""
 
     type: Literal["transactions"]
     job: str

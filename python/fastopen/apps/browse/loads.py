@@ -77,7 +77,8 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """The data that `fastopen browse` shows about one load: the load's record, critical path and tables."""
+    """The data of a page load that `fastopen browse` shows. `name` describes the page load in words. It has
+    links to page loads of the same job (`others`), and to the previous and the next one (`neighbours`)."""
 
     row: LoadRow
     cell: Cell
@@ -94,8 +95,7 @@ class OneLoad:
 
     @property
     def shown(self) -> Shown | None:
-        """Return the load's record and critical path in the form that figures need; None without a critical
-        path."""
+        """Return the record and critical path to draw in charts; None if there is no critical path."""
         return None if self.path is None else Shown(self.record, self.path)
 
 
@@ -161,7 +161,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of the export `table` as a table, without columns that are empty or the load's number."""
+    """Format rows of the export `table`. Omit the first column (the page load's number) and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -173,7 +173,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Format a row of the export `table` as lines of name and value, without the load's number and None."""
+    """List names and values of a row of the export `table`. Omit the page load's number and empty values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

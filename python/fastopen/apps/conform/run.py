@@ -105,8 +105,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data,
-        apart from sockets that fastopen could not read (`unread`). Return None if the script did not pass."""
+        """Return True if fastopen finds the number of handshakes with acknowledged SYN data that is in the
+        packetdrill script, or misses at most `unread` of them. Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread

@@ -179,7 +179,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Return apt's error or "". Lists fetched before an error are usable."""
+        """Run apt-get update. Return its error or "". Package lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -28,10 +28,10 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return the arguments that this kernel needs on its command line, in addition to COMMON.
+    """Return the boot arguments for this User-Mode Linux kernel, in addition to those of all (COMMON).
 
-    These are `seccomp=on`, which is several times faster than ptrace, if the kernel knows it (6.16 and
-    newer); `free-clock` if it has fastopen's patch 0003; and `direct-init` if it has patch 0004."""
+    Each is returned if the kernel supports it. `seccomp=on` is faster than ptrace. With `free-clock`, reading
+    the clock takes no virtual time. With `direct-init`, the first program runs in the kernel's process."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:

@@ -103,8 +103,9 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The valid records for one combination of settings (`cell`), by repeat. `baseline` has the records for
-    the same combination without TFO. It is empty if the combination is without TFO itself."""
+    """The valid results of a server benchmark with one combination of settings (`cell`), by repeat.
+    `baseline` has the results without TFO; it is empty if `cell` is without TFO itself. `asked` is the number
+    of all results, valid or not. `reasons` counts invalid results by reason."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -243,11 +244,11 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run all combinations of a benchmark's settings, in virtual time without repeats.
+    """Run a server benchmark with each combination of its settings. Repeat it only in real time (`host`).
 
-    `kernel` names the kernel for virtual time. `server` is the command of an external server, or None for the
-    built-in one. `server_listen` gives its listeners a TFO queue. After each job, `watch` gets the name of
-    its settings, the number of finished jobs, and the number of all jobs."""
+    `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
+    built-in server. `server_listen` turns TFO on for the external server's listening sockets. After each job,
+    `watch` gets the name of its settings, the number of finished jobs, and the number of all jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

@@ -34,8 +34,8 @@ Found = tuple[LoadRecord, int] | None
 class ClientComparison(TwoTimes):
     """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`), or medians of
     several samples. The loader made `requests`. Only the loader made the `missing` requests, only Chromium
-    the `extra` ones. `unlike` counts resources to which generated bodies refer too early, or not at all for
-    lack of room. Times are in ms; None if a load did not finish."""
+    the `extra` ones. Chromium requests `unlike` resources at another time than the page lists, or never,
+    because the generated HTML or CSS is too short. Times are in ms; None if a load did not finish."""
 
     page: str
     arm: str

@@ -98,7 +98,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def flight(self) -> str:
-        """Return the HTTP version and the TLS session, such as `HTTP/3, session early`."""
+        """Return HTTP version and TLS session, such as `HTTP/3, session early` (with 0-RTT early data)."""
         version = f"HTTP/{self.setup.origins.http}"
         return version if self.session is None else f"{version}, session {self.session}"
 
@@ -200,7 +200,8 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan, and map (engine, setup, network, use of TFO) to results without unused connections."""
+    """Run a plan. Return its results by engine, index of setup, index of network, and use of TFO. Their
+    numbers of connections leave out connections that carried no request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}

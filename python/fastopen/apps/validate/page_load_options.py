@@ -37,8 +37,8 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values. Raises InputError if a value is invalid or a list. `options`
-    renames options in the error, such as `--rtt` to `--from-rtt`."""
+    """Return the network with these values. Raises InputError if a value is invalid or a list. `options` maps
+    names of options to the names in error messages, such as `--rtt` to `--from`."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -48,8 +48,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return the networks with values from the command line, such as rtt="20ms,100ms". Raises InputError for
-    an invalid value. `options` renames options in the error, such as `--rtt` to `--from-rtt`."""
+    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError if one is
+    invalid. `options` maps names of options to the names in error messages, such as `--rtt` to `--from`."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

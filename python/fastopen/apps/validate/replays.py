@@ -109,8 +109,8 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan all replays as one experiment, so that pages load in parallel, each over its network. A long
-    recorded PLT raises the time limit."""
+    """Plan one experiment that loads all recorded pages again, in parallel, each over its own network. If a
+    recorded page load was long, the time limit of its repetitions is longer."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []

@@ -47,7 +47,7 @@ def command(
 def _renderables(
     cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
-    """Yield for a terminal the findings by table and cell, and then the number of findings of each kind."""
+    """Yield terminal output: the findings about each row of a published table, then their counts by kind."""
     of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)

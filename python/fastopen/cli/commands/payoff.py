@@ -1,4 +1,4 @@
-"""Define `fastopen payoff`: compute the share of broken paths from which TFO costs more than it saves."""
+"""Define `fastopen payoff`: compute the share of broken paths above which TFO costs more than it saves."""
 
 from collections.abc import Iterator, Mapping
 from math import isfinite

@@ -201,7 +201,9 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of probing a server with several connections."""
+    """The results of testing a server's TCP Fast Open with several connections. `cookie_before` is True if
+    the kernel already had a TFO cookie, `asking_dropped` if all cookie requests or their answers were lost,
+    and `disabled_here` if this machine's kernel has paused TFO. `answer_ms` is the time until the answer."""
 
     target: Target
     address: str | None

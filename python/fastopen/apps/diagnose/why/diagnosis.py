@@ -20,8 +20,9 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding on TFO on this machine. `says` is its text, and `todo` is a remedy or empty. `rows` has the
-    possible causes in path, server or settings, among which the counters may not distinguish."""
+    """A finding about TFO on this machine. `key` identifies the finding for programs, `says` is its text, and
+    `todo` is a remedy or empty. `fault` is True if TFO does not always work. `rows` lists all causes that fit
+    the kernel's counters: behaviours of the network path, the server or the settings."""
 
     key: str
     """An identifier for programs, such as `client-off`."""

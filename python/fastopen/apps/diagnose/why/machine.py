@@ -30,8 +30,8 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening TCP or MPTCP socket on this machine. `queue` and `process` are None if this user may not
-    inspect the socket's process."""
+    """A listening TCP or MPTCP socket on this machine. `queue` is the size of its Fast Open queue. `able` is
+    True if it can use TFO. `queue` and `process` are None if this user may not inspect its process."""
 
     address: str
     port: int
@@ -164,8 +164,8 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the listener behind a descriptor of a process. None unless it is a readable MPTCP listener, or a
-    TCP listener (`is_tcp`: its inode is in /proc/net/tcp)."""
+    """Return the TCP or MPTCP listener with this file descriptor in the process. Return None for other or
+    unreadable files. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
