@@ -110,8 +110,7 @@ class Experiment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the paths and names of the pages that were given as files, folders or names. Leave out
-        `Page` objects."""
+        """Return the paths and names of the pages that were not given as `Page` objects."""
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:

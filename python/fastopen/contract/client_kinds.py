@@ -40,8 +40,8 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl. `kept` and `closed` are its options to keep and to close connections.
-    `http_words` and `http_features` are its options for, and build features needed by, HTTP versions."""
+    """A type of client, such as curl. Its options keep (`kept`) or close (`closed`) connections, and choose an
+    HTTP version (`http_words`) that its build supports (`http_features`). Defaults fit a user's command."""
 
     label: str
     """The client's name in options, files and tables."""
@@ -59,8 +59,7 @@ class ClientType:
     closed: str = ""
     """The tool's option to close a connection after each request."""
     executables: tuple[str, ...] = ()
-    """Names of the client's program; the first that exists is used. Empty: the loader, or a user's
-    command."""
+    """Names of the client's program; the first that exists is used. Empty: loader, or user's command."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)

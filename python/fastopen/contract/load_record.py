@@ -235,8 +235,7 @@ class GivenUp(RecordPart):
 
     connections: Count = 0
     syn_data: Count = 0
-    """The number of given-up connections whose SYN had data that the origin accepted, although the client did
-    not wait for the response."""
+    """The number of given-up connections whose SYN had data that the origin accepted."""
 
 
 class CrossTraffic(RecordPart):

@@ -170,8 +170,7 @@ class Tls(Part):
     """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
     If missing, the size for the kind in `certificates`, if there is one."""
     certificate_compression: CertificateCompression = "none"
-    """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
-    own algorithms."""
+    """The compression of certificates (RFC 8879) of origins and loader. Other clients offer their own."""
     ech: Ech = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key, which is as large as the real extension."""

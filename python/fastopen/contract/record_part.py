@@ -34,8 +34,7 @@ class LinkUse(RecordPart):
     dropped_path: Count = 0
     """The number of packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """The number of packets lost outside the link model: in the kernel, before the link model received them,
-    or because an end was gone."""
+    """The number of packets lost in the kernel before the link received them, or as an end was gone."""
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count

@@ -59,8 +59,7 @@ class Measured(RecordPart):
 
 
 class Sysctls(RecordPart):
-    """Kernel settings in the network namespaces of the client and of the origins: names mapped to the values
-    read back."""
+    """Kernel settings by name, read from the network namespaces of the client and of the origins."""
 
     client: dict[str, str]
     origins: dict[str, str]
@@ -90,8 +89,7 @@ class FidelityGaps(RecordPart):
     relocated: list[Count]
     """Resources requested only after their initiator's response, whose body lacks room for them."""
     early: list[Count]
-    """Resources that the browser requests too early, without the page's processing time before the
-    request."""
+    """Resources requested too early, without the page's processing time before the request."""
 
 
 class WorldRecord(RecordPart):
@@ -162,8 +160,7 @@ class TransactionsRecord(RecordPart):
     valid: bool
     """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons why the transactions do not count. Effects of overload, a flood or a new key do not make
-    them invalid."""
+    """The reasons why the transactions do not count; effects of overload, flood or new key are none."""
     started_unix_ms: Count
     """The time at which transactions began."""
     cookies_before: Count
@@ -185,8 +182,7 @@ class TransactionsRecord(RecordPart):
     syn_data: Count
     """The number of transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
-    """The number of transactions with data in their SYN that was not acknowledged, and was retransmitted
-    after the handshake."""
+    """The number of transactions whose SYN data was not acknowledged, but sent after the handshake."""
     retransmits: Count
     """The number of segments that the client's end retransmitted."""
     latency_us: list[Pair]

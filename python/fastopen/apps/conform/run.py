@@ -130,8 +130,7 @@ class Conformance:
         )
 
     def groups(self) -> dict[str, list[ScriptResult]]:
-        """Return the results grouped by the folder of their scripts. The key `all` comes last and has all
-        results."""
+        """Return the results by the folder of their scripts, and then all results with the key `all`."""
         groups = grouped((result.script.rpartition("/")[0], result) for result in self.results)
         return {**groups, "all": [*self.results]}
 

@@ -108,8 +108,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the page load time with fastopen's own link model minus that with the kernel's netem, in ms;
-        None if either is unknown."""
+        """Return the page load time with fastopen's link model minus that with netem, in ms, if known."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 

@@ -104,8 +104,7 @@ class ClientFail(StrEnum):
 
 
 class Handling(StrEnum):
-    """The treatment of data in the SYN by the server or the path. The values are in order from the best to
-    the worst."""
+    """The treatment of data in the SYN by the server or the path, in order from the best to the worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -139,8 +138,7 @@ class Trial:
 
     @property
     def handling(self) -> Handling:
-        """Return the treatment of the data in the SYN by the server or the path; UNKNOWN if nothing shows
-        that the SYN carried data."""
+        """Return how server or path treated the SYN's data; UNKNOWN if nothing shows that it had data."""
         if self.error is not None and self.client_fail is ClientFail.NONE:
             return Handling.UNANSWERED if self.timed_out else Handling.REFUSED
         if self.syn_data_acked:
