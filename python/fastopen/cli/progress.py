@@ -75,8 +75,8 @@ class RunWatcher(LiveBar):
     """A progress bar of a run that also shows the estimated time left. `pace` estimates it, by default from
     the mean time of a page load. `limit` is the time limit of the run, if any.
 
-    `expected_s` is the duration that was printed before the run, or 0. If the run takes much longer, the bar
-    prints the new duration in seconds, and ways to shorten the run: `shorter(duration)`."""
+    `expected_s` is the duration that was printed before the run, or 0. If the run takes much longer, the new
+    duration is printed with ways to shorten the run. `shorter` returns them for a duration in seconds."""
 
     def __init__(
         self,

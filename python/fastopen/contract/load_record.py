@@ -109,8 +109,8 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """A connection's TLS handshake, which ends at `secured_ns`, after a ClientHello of `hello_bytes`. The
-    built-in loader reports it, or the origin for other clients."""
+    """A connection's TLS handshake. `secured_ns` is its end, and `hello_bytes` the size of its ClientHello.
+    The data is from the built-in loader, or from the origin for other clients."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have
@@ -375,7 +375,7 @@ class LoadRecord(RecordPart):
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of connections with acknowledged SYN data, minus those that the client gave up."""
+        """Return the number of connections with acknowledged SYN data that the client did not give up."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

@@ -20,8 +20,8 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """Packets in one direction of the link: accepted, lost (by a middlebox: `dropped_path`; in the kernel:
-    `overruns`) or late (`late_us`)."""
+    """Counts of packets in one direction of the link. A middlebox dropped `dropped_path` packets, and the
+    kernel lost `overruns` packets outside the link."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""
@@ -34,7 +34,7 @@ class LinkUse(RecordPart):
     dropped_path: Count = 0
     """The number of packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """The number of packets lost in the kernel before the link received them, or as an end was gone."""
+    """The number of packets lost in the kernel on the way to the link, or because an end was gone."""
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count

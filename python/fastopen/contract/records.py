@@ -149,8 +149,8 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The results of a load test of a server. A transaction is one connection with one request. All
-    transactions started (`begun`) or could not start (`not_begun`) within `arrived_over_us`."""
+    """The results of a load test of a server with transactions: connections with one request each. `begun`
+    transactions started within `arrived_over_us` microseconds; `not_begun` could not start."""
 
     type: Literal["transactions"]
     job: str
@@ -160,7 +160,7 @@ class TransactionsRecord(RecordPart):
     valid: bool
     """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons why the transactions do not count; effects of overload, flood or new key are none."""
+    """The reasons why the transactions do not count. Overload, a flood or a new key are not such reasons."""
     started_unix_ms: Count
     """The time at which transactions began."""
     cookies_before: Count
@@ -182,7 +182,7 @@ class TransactionsRecord(RecordPart):
     syn_data: Count
     """The number of transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
-    """The number of transactions whose SYN data was not acknowledged, but sent after the handshake."""
+    """The number of transactions with unacknowledged SYN data, retransmitted after the handshake."""
     retransmits: Count
     """The number of segments that the client's end retransmitted."""
     latency_us: list[Pair]

@@ -50,7 +50,7 @@ class Progress:
 
 
 def read_progress(run: RunReader) -> Progress:
-    """Read the progress of a run from its file. In a running run, numbers may differ by one page load."""
+    """Read the progress of a run from its file. During the run, the numbers may be off by one page load."""
     status, done, asked = run.status, run.loads_done(), run.loads_asked()
     attempts = run.attempts_done()
     recent = run.listed(Listing(), max(0, attempts - PACE_OF))

@@ -93,7 +93,7 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """Return the server's TCP segments (in and out) per answered transaction; None for none or a SYN flood."""
+    """Return the server's TCP segments per answered transaction; None with a SYN flood, or without answer."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins

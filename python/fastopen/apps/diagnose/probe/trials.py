@@ -138,7 +138,7 @@ class Trial:
 
     @property
     def handling(self) -> Handling:
-        """Return how server or path treated the SYN's data; UNKNOWN if nothing shows that it had data."""
+        """Return the treatment of SYN data by server or path; UNKNOWN if nothing shows that data was sent."""
         if self.error is not None and self.client_fail is ClientFail.NONE:
             return Handling.UNANSWERED if self.timed_out else Handling.REFUSED
         if self.syn_data_acked:
