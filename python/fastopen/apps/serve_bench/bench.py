@@ -207,9 +207,9 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. The order of jobs
-    is random in each of several rounds. A job's id has the indices of its combination and round, such as
-    `3#0`. `server` is the command of an external server; None for the built-in server. `server_listen` turns
+    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. With more than one
+    round, each has a random order. A job's id has the indices of its combination and round, such as `3#0`.
+    `server` is the command of an external server; None for the built-in server. `server_listen` turns
     TFO on for the external server's listening sockets."""
     order = Random(bench.seed)
     for repeat in range(repeats):
