@@ -29,7 +29,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the compared ways to begin connections: with or without TFO, cookies and TLS."""
+    """One of the compared ways to begin connections, with or without TFO, and its texts and style in reports.
+    In sentences, `words` names its page loads ("without TFO"). `condition` begins a sentence about its effect
+    ("With warm cookies"). `visit` describes a user's visit that it models ("a first visit (cold cookies)").
+    If there is room for only one treatment, reports show the one with the highest `preference`."""
 
     name: ArmName
     role: Role
@@ -40,18 +43,14 @@ class Arm:
     short_label: str
     """The arm's name in narrow columns."""
     words: str
-    """Phrase for loads with this arm in sentences, such as "without TFO"."""
     colour: str
     shape: str
     """Shape of the arm's points in figures, as Vega-Lite names it."""
     dash: tuple[int, ...]
     """Dash and gap lengths of the line, in pixels. Any two arms differ in colour, shape and dash."""
     condition: str = ""
-    """Beginning of a sentence about the arm's effect, such as "With warm cookies"."""
     visit: str = ""
-    """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """Texts and figures that show only one treatment show the treatment with the highest number."""
     encrypted: bool = False
     """True if connections use TLS, with `security` set to `recorded` only those to https URLs."""
 
@@ -62,7 +61,7 @@ class Arm:
 
     @property
     def transport(self) -> Transport:
-        """Return the transport of the arm's loads in a job: `tcp`, `tfo`, `tls` or `tls+tfo`."""
+        """Return the way in which the client connects to servers: `tcp`, `tfo`, `tls` or `tls+tfo`."""
         if self.encrypted:
             return "tls+tfo" if self.fast_open else "tls"
         return "tfo" if self.fast_open else "tcp"
@@ -163,7 +162,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the uses of TFO among `names`, such as with warm cookies. Short reports show only the first."""
+    """Return the arms with these names except the baseline and its control. The preferred one is first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -184,10 +183,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the uses of TFO, such as `warm`, and the TLS settings that `words`, values of --transports, ask
-    for. None stands for cleartext. If all words are uses of TFO or `all`, the TLS settings are `tls`.
-    Otherwise, words such as `tcp` request cleartext. Words such as `tls` request TLS with each setting in
-    `tls` that is not None, or with the default settings if there is none."""
+    """Convert `words`, values of --transports, to names of arms (`off`, `warm`) and TLS settings. In lists of
+    TLS settings, None stands for cleartext. If all words are names of arms or `all`, return `tls` as it
+    is. Otherwise, `tcp` and `tfo` mean cleartext. All other words mean each TLS setting in `tls`, or the
+    default settings if it has none. With `recorded` and `recorded+tfo`, only https URLs use TLS."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -36,14 +36,16 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> Point:
-    """Return the conditions that `at` selects: network, setup, engine, and the use of TFO if it has one."""
+    """Return the network, setup and engine that `at` names. If `at` is a Cell, add its arm (`warm`)."""
     arm = getattr(at, "arm", None)
     return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The settings that vary in an experiment, and always the RTT. Tables label rows with their values."""
+    """The settings that vary in an experiment, and always the RTT. `registered` has all of them, and
+    `varying` those whose values label the rows of tables. `varying_rtt` is True if the RTT varies, and labels
+    begin with it. It is False if labels have names of networks, such as `4g`, which imply the RTT."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -51,10 +53,9 @@ class VaryingFactors:
     varying: tuple[Factor, ...]
     """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool
-    """True if the RTT varies, and tables do not show names of networks, which imply the RTT."""
 
     def point(self, at: Comparison) -> Point:
-        """Return the conditions that `at` selects: network, setup, engine, and any use of TFO."""
+        """Return the network, setup and engine that `at` names, and the arm if `at` is a Cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
@@ -71,8 +72,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the values, such as `HTTP/2, TLS 1.3`, for which reports ask separately: does TFO help here?
-        They are values of varying settings with `Factor.question`. Empty if there are no such settings."""
+        """Return the conditions, such as `HTTP/2, TLS 1.3`, for which reports give a separate verdict on TFO.
+        They are values of varying settings with `Factor.question`; empty if there are no such settings."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)

@@ -90,7 +90,7 @@ def experiment_of(
 def _split(
     document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """Split a document into values of factors by name, and other keys. Report unknown keys in `problems`."""
+    """Split a parsed TOML file into settings that can vary, and other keys. Add errors to `problems`."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:

@@ -36,20 +36,19 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """An estimate of a run's remaining seconds. It scales the estimate for unfinished page loads by the ratio
-    of real to estimated time so far."""
+    """A prediction of a run's remaining seconds: the estimate for its unfinished page loads (`left`), times
+    the real time so far, divided by the estimate for the finished ones (`done`). `costs` has the estimated
+    seconds of one page load of each job, by the job's id."""
 
     costs: Mapping[str, float]
-    """Estimated seconds of one load of each pending job, by the job's id."""
     left: float
-    """Estimated seconds of the loads that have not finished."""
     done: float = 0.0
     """Estimated seconds of the finished loads. A load counts again each time it is repeated."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return an estimate of the time that the `pending` page loads take: lists of their ids by job id."""
+        """Predict the time of the rest of a run. `pending` maps ids of jobs to ids of loads still to run."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs

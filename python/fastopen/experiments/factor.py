@@ -45,7 +45,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that an experiment may vary, such as the RTT: its names, its default, and texts for users."""
+    """A setting that an experiment may vary, such as the RTT, with its names, default and texts for users.
+    `quantity` reads and writes its values. In tables, `header` is the heading of its column. In sentences,
+    `called` is its name, if `header` is too short, and `phrase` is a template for its value, such as `{} ms`.
+    `otherwise` describes a default that depends on other settings."""
 
     name: str
     """Name of the argument in Python, and of the option."""
@@ -63,7 +66,6 @@ class Factor:
     default: str | None = None
     """Default value as users write it; None for the default of the job's field."""
     otherwise: str = ""
-    """Description of the default if it depends on other factors."""
     example: str = ""
     """Example values as users write them."""
     header: str = ""
@@ -73,7 +75,6 @@ class Factor:
     """Template for naming the factor and its value in a sentence; `{}` stands for the value's text. The
     default is the title followed by the value."""
     called: str = ""
-    """Name for users, if the header is too short to be a name."""
     full: str = ""
     """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
@@ -167,7 +168,7 @@ class Factor:
 
     @cached_property
     def bounds(self) -> str:
-        """Return the range of allowed values in words: `LOW to HIGH`, `LOW at least` or an empty text."""
+        """Return the range of allowed values in words, such as `1 to 9` or `1 at least`; empty if unknown."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -180,7 +181,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return the pydantic definition of the first field that the setting sets; None if it sets none."""
+        """Return pydantic's definition of the first field of a job that this factor sets; None if none."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -219,8 +220,8 @@ class Factor:
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """Return the value as text for a table's column, such as `20` or `20/5` if the link's directions
-        differ; `-` if the factor has no effect."""
+        """Return the factor's value under the conditions `point` as text for a table, such as `20`, or `20/5`
+        if the link's directions differ; `-` if the factor has no effect."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
@@ -235,7 +236,7 @@ class Factor:
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
-        """Return the value as text for a job's id, such as `down2mbit`."""
+        """Return the factor's value under the conditions `point` as text for a job's id: `down2mbit`."""
         return (self.label or self.template.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     @property
@@ -249,8 +250,8 @@ class Factor:
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if the factor's values at these points differ. Return False if tables have no column
-        for the factor, or if its default depends on other settings and each point has its default."""
+        """Return True if tables have a column for the factor, and its values under the conditions `points`
+        differ. Return False if they differ only because its default depends on other settings."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return not (self.has_dependent_default and self.is_usual(points))

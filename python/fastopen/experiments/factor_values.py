@@ -145,7 +145,7 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a setting's values: requested, or by default. [None] is a rate that a trace replaces."""
+        """Return a setting's requested or default values. Return [None] for a rate that a trace file sets."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -249,7 +249,8 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names the requested settings among `names`, or all of them if none was."""
+        """Return an error with a message, and a remedy that users can try. It names the settings `names`, but
+        leaves out those that the user did not request, unless that would leave out all of them."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
@@ -257,7 +258,7 @@ class Asked:
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
         """Convert a ValidationError into an InputError that names the wrong setting. If that is unknown, name
-        the settings of `parts`, such as `tls`. Any other ValueError concerns `client` and `command`."""
+        settings of `parts` (`tls`). Convert other ValueErrors into errors of `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -305,11 +306,11 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Check the settings that a user wrote, and convert them to base units. `written` maps names of settings
-    to values; None means not requested. `named` has names of networks, such as `4g`. Several values or names
-    are a list, or a text with commas. `combine` is `cross` to combine each value with each, or `zip` to
-    combine the first values, then the second ones. `folder` is the base of relative paths. Raises InputError
-    if a setting is invalid, and names it as `source` does."""
+    """Check the settings that a user wrote, and convert them to base units. `written` maps their names to
+    values, or to None if not requested. Several values are a list, or a text with commas. `named` has names
+    of predefined networks, such as `4g`. If several settings have several values, `combine` is `cross` for
+    all combinations, or `zip` to combine the first values, then the second ones. Paths are relative to
+    `folder`. Raises InputError with the option or TOML key of an invalid setting (`source`)."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -327,7 +328,7 @@ def read_asked(
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """Make paths of files absolute. The first word is a program, and no path unless it contains a slash."""
+    """Make paths of files in a command line absolute. A program's name without a slash stays unchanged."""
     located = list(words)
     for number, word in enumerate(words):
         path = (folder / word).absolute()

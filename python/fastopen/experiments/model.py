@@ -31,7 +31,9 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """A published table of page load times (in published.csv) with which an experiment is compared."""
+    """A published table of page load times, in published.csv, with which an experiment is compared. `swapped`
+    is True if its columns of times with and without TFO are exchanged. `same_rig` names other tables of the
+    same pages from the same test setup, which are used in the search for this test setup."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""
@@ -42,9 +44,7 @@ class PublishedTable(Part):
     misprints: list[Misprint] = Field(default_factory=list)
     """Misprinted times without TFO, each as printed and as it should be."""
     swapped: bool = False
-    """True if the table's columns of times with and without TFO are swapped."""
     same_rig: list[str] = Field(default_factory=list)
-    """Other tables of the same pages and test setup, by their `experiment`, for the search for its rig."""
     known: list[str] = Field(default_factory=list)
     """Sentences for reports: other reasons why the published figures differ from this experiment's."""
 

@@ -40,13 +40,13 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that loads a page once with each arm, such as without TFO. `repeat` counts from 0."""
+    """A job that loads a page once in each compared way: without TFO, and with it. `cells` maps the id of
+    each page load to the index of its conditions in `Plan.cells`. `repeat` counts from 0."""
 
     job: Job
     comparison: Comparison
     repeat: int
     cells: dict[str, int]
-    """Maps the id of each load to the index of its cell."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return (network, setup, engine) for each row of a page's table. The RTT changes fastest."""
+    """Return (network index, setup index, engine) for the rows of a page's table. Rows that differ only in
+    the RTT follow each other."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -208,7 +209,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Restrict `server_hosts` to a page's hosts, or remove an external server that serves none of them."""
+    """Return the fields of `origins` to change so that an external server serves only a page's `hosts`. If it
+    serves none of them, the changes remove this server."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]

@@ -76,7 +76,7 @@ class PublishedCell(BaseModel):
 
 @cache
 def all_published_cells() -> tuple[PublishedCell, ...]:
-    """Return all published rows that come with fastopen. Raises InputError if their file is unusable."""
+    """Return all page load times from publications in published.csv. Raises InputError if it is unusable."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         return tuple(_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2))
 
@@ -89,8 +89,8 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def check_table(table: PublishedTable, source: SettingSource) -> None:
-    """Raise InputError if an experiment's file (`source`) describes a published table wrongly: if `same_rig`
-    names an unknown table, or if the table does not print a misprinted time exactly once."""
+    """Raise InputError if an experiment's file (`source`) describes a published table wrongly. In `same_rig`,
+    it may name only tables of published.csv. A misprinted time must be in exactly one row of the table."""
     known = dict.fromkeys(cell.experiment for cell in all_published_cells())
     for name in table.same_rig:
         if name not in known:
@@ -112,9 +112,9 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
 
 
 def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-    """Return a list of networks, and the published rows measured over them: rows of the experiment's table
-    and of tables from the same test setup (`same_rig`). The experiment's networks and rows come first. Each
-    row comes with its page's name and the index of its network in the list."""
+    """Return a list of networks, and published results for them. Both lists begin with those of the
+    experiment. Then follow those of other published tables from the same test setup. A result is (name of
+    the page, index of the network in the first list, published row)."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
         return networks, []

@@ -18,7 +18,9 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """The functions for one kind of value, such as durations."""
+    """Functions that read, write and export one kind of value, such as durations. `write` writes the unit
+    too, `text` leaves it out, and `export` converts values for JSON. `accepted` has words that are valid
+    values, such as `none`. `in_contract` returns False for a value that jobs store in another form."""
 
     read: Callable[[object], Any]
     """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""
@@ -35,7 +37,6 @@ class Quantity:
     accepted: tuple[str, ...] = ()
     """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns False for a value that jobs store in another form."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""
