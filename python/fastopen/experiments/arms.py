@@ -185,8 +185,8 @@ def arms_and_tls(
 ) -> tuple[list[ArmName], list[Tls | None]]:
     """Convert `words`, values of --transports, to names of arms (`off`, `warm`) and TLS settings. In lists of
     TLS settings, None stands for cleartext. If all words are names of arms or `all`, return `tls` as it
-    is. Otherwise, `tcp` and `tfo` mean cleartext. All other words mean each TLS setting in `tls`, or the
-    default settings if it has none. With `recorded` and `recorded+tfo`, only https URLs use TLS."""
+    is. Otherwise, `tcp` and `tfo` mean cleartext. Words with `tls` or `recorded` mean each TLS setting in
+    `tls`, or the default settings if it has none. With `recorded`, only https URLs use TLS."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -181,7 +181,6 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return pydantic's definition of the first field of a job that this factor sets; None if none."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:

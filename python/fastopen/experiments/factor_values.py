@@ -400,7 +400,6 @@ def _tls(settings: Mapping[str, Any]) -> Tls | None:
 
 
 def _needed(factor: Factor) -> Factor:
-    """Return the factor that must be set for `factor` to have an effect."""
     assert factor.needs is not None
     field, _ = factor.needs
     return next(one for one in of_part(factor.part) if field in one.fields)

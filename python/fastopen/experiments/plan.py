@@ -209,8 +209,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return the fields of `origins` to change so that an external server serves only a page's `hosts`. If it
-    serves none of them, the changes remove this server."""
+    """Return changes that limit an external server to a page's `hosts`, or remove it if it serves none."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]

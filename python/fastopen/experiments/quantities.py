@@ -19,8 +19,8 @@ DEFAULT_QUEUE: Final = "default"
 @dataclass(frozen=True)
 class Quantity:
     """Functions that read, write and export one kind of value, such as durations. `write` writes the unit
-    too, `text` leaves it out, and `export` converts values for JSON. `accepted` has words that are valid
-    values, such as `none`. `in_contract` returns False for a value that jobs store in another form."""
+    too, `text` leaves it out, and `export` converts a value for JSON and exported tables. `accepted` has
+    words that are valid values. `in_contract` returns False for a value that jobs store in another form."""
 
     read: Callable[[object], Any]
     """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""
@@ -33,7 +33,6 @@ class Quantity:
     unit: str = ""
     """Unit of the exported column."""
     export: Callable[[Any], Any] = lambda value: value
-    """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
     """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True

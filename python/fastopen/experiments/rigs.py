@@ -39,8 +39,11 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """A condition under which page load times may have been measured before they were published, such as a
-    smaller initial window. Conditions of the same `name` exclude each other."""
+    """A condition under which published page load times may have been measured, such as a smaller initial
+    window. Conditions of the same `name` exclude each other. `set` changes keys of the experiment's file, and
+    `off` changes them only for loads without TFO. In loads with TFO, each response takes `tfo_ms` longer.
+    `fitted` selects a way to fit the page to published times. With `each_page`, the condition may also hold
+    for one page only, in place of one of the same name for all pages."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -52,11 +55,9 @@ class Property(BaseModel):
     pages: list[str] | None = None
     """Pages that have the property; None for all."""
     each_page: bool = False
-    """True if a page may also have the property by itself, in place of one of the same name for all pages."""
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     off: dict[str, Any] = Field(default_factory=dict)
-    """New values, as in `set`, only for loads without TFO."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the published RTT, before `rtt_plus_ms` is added."""
     rtt_plus_ms: Annotated[float, Field(ge=0, le=1000)] = 0.0
@@ -76,7 +77,7 @@ class Property(BaseModel):
         return self.pages is None or page in self.pages
 
     def of_one(self, page: str) -> "Property":
-        """Return the property for this page alone."""
+        """Return a copy of this condition that holds only for `page`, under a name of its own."""
         changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
         return self.model_copy(update=changes)
 
@@ -95,8 +96,8 @@ Rig = tuple[Property, ...]
 @dataclass(frozen=True)
 class Setting:
     """The experiment that repeats the published measurement of one page under assumed conditions. `off` is
-    its variant for loads without TFO. Published times with TFO are compared with those of `arm`, such as
-    `warm`. `tfo_ms` slows each response with TFO. `fitted` is a way to adapt the page to published times."""
+    its variant for loads without TFO. `arm` is the kind of loads with TFO, such as `warm` for warm cookies.
+    Each response in them takes `tfo_ms` longer. `fitted` is a way to fit the page to published times."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -108,8 +109,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All test setups ("rigs") with which published load times may have been measured. Each is a set of
-    conditions out of `properties`, with different names. `base` is the experiment without any of them."""
+    """All sets of test conditions ("rigs") under which published load times may have been measured. A set has
+    at most one of the `properties` of each name. `base` is the experiment without any of these conditions."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -119,7 +120,6 @@ class RigSpace:
 
     @cached_property
     def _alternatives(self) -> list[list[Property]]:
-        """Return a list of properties for each name."""
         return [*grouped((one.name, one) for one in self.properties).values()]
 
     @property
@@ -132,7 +132,7 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the experiment's networks, then networks of other tables measured with its test setup."""
+        """Return the experiment's networks, then those of other published tables from its test setup."""
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
@@ -140,14 +140,14 @@ class RigSpace:
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the published rows to compare with the experiment, only of its own table."""
+        """Return the rows of the one published table with which the experiment in `base` is compared."""
         table = self.base.published
         cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
 
     def off_ms(self, page: str) -> dict[int, float]:
         """Map the index of each network to the page's published load time without TFO, in milliseconds. If
-        several tables have such a time, return their mean."""
+        several published tables from the same test setup have such a time, return the mean of these times."""
         times = grouped((network, cell.off_ms) for network, cell in self.cells_of(page))
         return {network: fmean(of_network) for network, of_network in times.items()}
 
@@ -169,8 +169,8 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the experiment that repeats the measurement of a page under these test conditions (`rig`).
-        Raises InputError if they contradict each other."""
+        """Return the experiment, in a Setting, that repeats the published measurement of a page under test
+        conditions (`rig`). Raises InputError if these conditions make the experiment invalid."""
         own = self.of_page(rig, page)
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -184,8 +184,9 @@ class RigSpace:
         )
 
     def of_page(self, rig: Rig, page: str) -> Rig:
-        """Return the properties of a rig that a page has. A property of this page alone replaces that of all
-        pages, and is returned as the same property of all pages, so that equal page loads are recognized."""
+        """Return the test conditions of `rig` that hold for a page. A condition only for this page replaces
+        the condition of the same name for all pages."""
+        # Return conditions for one page as those for all pages, so that equal page loads are recognized.
         own = [one for one in rig if one.is_about(page)]
         names = {one.name for one in own}
         return tuple(self._of_all_pages.get(one, one) for one in own if _alone(one.name, page) not in names)
@@ -200,7 +201,7 @@ class RigSpace:
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the experiment for one page with the test conditions `own` (`off`: loads without TFO)."""
+        """Return the experiment for a page under test conditions `own`; for loads without TFO if `off`."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
         for network in self.networks:
@@ -227,7 +228,6 @@ class RigSpace:
     def _at_fault(
         self, network: Network, own: Sequence[Property], page: str, *, off: bool
     ) -> Sequence[Property]:
-        """Return the smallest set of the test conditions `own` that makes the page's experiment invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -244,7 +244,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
         try:
-            properties += map(Property.model_validate, _of_each_cost(one))
+            properties += map(Property.model_validate, _split_by_tfo_ms(one))
         except ValidationError as error:
             raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
     properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
@@ -253,8 +253,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
     return RigSpace(base, tuple(properties), others, source, folder)
 
 
-def _of_each_cost(declared: Any) -> list[Any]:
-    """Return a declaration with a list in `tfo_ms` as one for each cost, which replaces `{}` in the value."""
+def _split_by_tfo_ms(declared: Any) -> list[Any]:
     match declared:
         case {"tfo_ms": [*costs], "value": str(value)}:
             return [{**declared, "tfo_ms": cost, "value": value.replace("{}", f"{cost}")} for cost in costs]
@@ -298,7 +297,6 @@ def _network_keys(network: Network) -> dict[str, Any]:
 
 
 def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy with `changes`, by dotted key. None removes a key."""
     changed = deepcopy(dict(document))
     for key, value in changes.items():
         *tables, last = key.split(".")
@@ -322,8 +320,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
-    """Return a simple page instead of `page`: a document, and images that it requests at its end. They are
-    `objects` resources of `body_bytes` in total, of `equal` sizes or with the ratios of those of `page`."""
+    """Return a simplified page: a document, and images that the client requests at the document's end. They
+    are `objects` resources with `body_bytes` in total. Unless `equal`, sizes are proportional to `page`'s."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
@@ -349,7 +347,8 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Replace all resources by copies of the document: one changed by `root`, and one by each of `others`."""
+    """Return the page with other resources: the document, its fields overridden by `root`, and a copy of it
+    for each item of `others`, with fields overridden by this item."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     return page.model_copy(update={"resources": resources, "load_event_processing_us": 0, "explanations": ()})

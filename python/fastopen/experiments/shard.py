@@ -20,7 +20,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the shard of a text such as `17/200`. Raises InputError."""
+        """Parse a text such as `17/200`, shard 17 of 200. Raises InputError if the text is invalid."""
         found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text.strip(), re.ASCII)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not 1 <= index <= count <= SHARDS_MAX:

@@ -70,7 +70,7 @@ def setups_of(
 
 
 def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
-    """Adapt settings that the other parts do not support, such as recorded HTTP versions in cleartext."""
+    """Combine settings into a setup. Change those that others rule out, such as `ech` if clients lack it."""
     if tls is None and origins.http == "recorded":
         origins = origins.model_copy(update={"http": "1.1"})
     if tls is not None:
@@ -83,8 +83,8 @@ def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, and variants of them that each have one remedy against the cost of large
-    certificates, such as compression. Only setups with TLS and fastopen's loader have variants."""
+    """Return the setups, and variants with one setting that avoids additional round trips for large TLS
+    certificates, such as compression. Only setups with TLS and the client `loader` have variants."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES

@@ -37,7 +37,9 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 class Variation(Part):
     """The random inputs of repeats. A number is a spread: with 0.05 for `rtt`, a repeat multiplies the RTT by
-    a random number from 0.95 to 1.05. A flag turns on another random input."""
+    a random number from 0.95 to 1.05. A flag turns on another random input. `explanations` samples one of the
+    causes of recorded waits that fit equally well. `start_phase` begins each load in virtual time at a random
+    phase of the kernel's timers, as in real time. `order` shuffles requests found at the same time."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -49,11 +51,9 @@ class Variation(Part):
     think: Share = 0.1
     """Spread of server think times, which depend on the server's load and are recorded once."""
     explanations: bool = True
-    """True to sample one of the possible causes of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
     """Spread of the client's processing times, which are recorded once, on the recorder's machine."""
     start_phase: bool = True
-    """True to begin each load in virtual time at a random phase of the kernel's timers, as in real time."""
     order: bool = True
     """True to shuffle requests that the client discovers at the same byte of a response, because a recording
     does not show their order."""
@@ -71,8 +71,8 @@ class Variation(Part):
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
     def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
-        """Choose the random inputs of one repeat, such as the number that multiplies the RTT. All pages,
-        networks and setups get the same ones. The start phase is random only in virtual time."""
+        """Choose the random inputs of one repeat, such as the number that multiplies the RTT. They do not
+        depend on page, network or client. Only in virtual time, choose the phase of timers at the start."""
 
         def share(name: str) -> float:
             return derive_seed(seed, "draw", name, repeat) / 2**63
@@ -106,9 +106,10 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The random inputs of one repeat. It multiplies the RTT, rates (`down`, `up`), server think times and
-    client processing times by these numbers. `explanation` selects one of several possible sets of think
-    times. `order` is True to shuffle requests that the client discovers at the same time."""
+    """The random inputs of one repeat. The first five fields are factors by which the repeat multiplies the
+    RTT, the rates (`down`, `up`), server think times and the client's processing times. `explanation` selects
+    one of several possible sets of think times. `start_phase` is the time in µs from a multiple of
+    TIMER_WHEEL_PERIOD_US to the start of a load. If `order`, shuffle requests found at the same time."""
 
     rtt: float
     down: float
@@ -118,7 +119,6 @@ class Draw:
     explanation: float | None
     """A position from 0 to 1 in the list of a page's explanations. None: the page's own explanation."""
     start_phase: int
-    """Microseconds from a multiple of TIMER_WHEEL_PERIOD_US to the beginning of a load."""
     order: bool
 
     def network(self, network: Network) -> Network:

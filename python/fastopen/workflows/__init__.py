@@ -1,1 +1,1 @@
-"""Carry out runs, explanations of published figures, and validations of the emulator."""
+"""Run experiments, search for test conditions that reproduce published times, and validate the emulator."""

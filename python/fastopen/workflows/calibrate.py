@@ -75,8 +75,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search for think times. `records` has the loads of the pages that the search wanted
-        (`wanted`). None ends the search, because its time limit is reached."""
+        """Continue the search for server think times with records of the page loads that it asked for in
+        `wanted`. None ends the search, because its time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -155,7 +155,8 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Search the think times of all recordings at the same time, to keep all cores busy."""
+    """Search for the best server think times of all recordings in parallel, for at most `within_s` seconds.
+    Call `watch` with a recording after each step of its search."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -170,8 +171,8 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the pages that the searches want (`wanted`). Return records of the loads that finish in time, with
-    keys such as `0:2` for the recording with index 0 and the page with index 2."""
+    """Load the pages that each recording's search for server think times needs next (`wanted`). Return the
+    records of loads that finish within `within_s` seconds. `0:2` is recording 0, page 2 of its `wanted`."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):

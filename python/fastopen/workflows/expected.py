@@ -18,9 +18,10 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each page of the experiment once in virtual time with each network, setup and use of TFO. Return
-    the page load times in ns by (experiment, page, network, setup, use of TFO); None for an invalid load.
-    `jobs` is the number of emulated networks at once. `watch` is called after each event."""
+    """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
+    with and without TFO. Return page load times in ns; None for an invalid load. Keys are tuples such as
+    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. `jobs` is the number of
+    emulated networks at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:

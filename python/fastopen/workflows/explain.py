@@ -93,9 +93,10 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 @dataclass
 class RigSearch:
-    """A search for the set of test conditions ("rig") that best explains the published figures in `cells`.
-    Sets that do not differ for a page share its page loads. `_fits` has pages that were adapted to published
-    times, by `PageOnRig.fit_key`."""
+    """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
+    `candidates` has the sets to try, small ones first, and `tried` the results so far. `_known` has pages by
+    name and conditions, because sets with the same conditions for a page share its loads. `_fits` has pages
+    that were fitted to published times, by `PageOnRig.fit_key`. `loads` and `requests` are counts so far."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -108,7 +109,6 @@ class RigSearch:
     _fits: dict[str, PageOnRig] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
-    """The rigs that may be tried, those with fewer properties first, each with its keys in `_known`."""
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)
@@ -201,9 +201,9 @@ class RigSearch:
     def run(
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
-        """Load pages under test conditions. Return the times of valid loads in ms, by page, network (index)
-        and use of TFO. An item of `asked` is (page with its conditions, network, uses of TFO such as `off`,
-        number of loads with each)."""
+        """Load pages under test conditions. An item of `asked` is (page with its conditions, index of the
+        network, arms, number of loads with each arm). Arms are loads with or without TFO, such as `off`.
+        Return the page load times in ms of valid loads by (page, index of the network, arm)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads

@@ -36,15 +36,14 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A set of assumed test conditions (`rig`) that was tried, with our mean load times for each row of the
-    published table, a page over one network. Pages were adapted to the published times without TFO of the
-    rows `fitted`."""
+    """A set of assumed test conditions (`rig`), and our mean page load times under it (`times`) by published
+    result, a page over one network. `fitted` has results whose times without TFO were used to fit our pages.
+    `elsewhere` has results of other tables from the same test setup, which count only in `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
     elsewhere: frozenset[PublishedCell] = frozenset()
-    """The rows of other tables from the same test setup. They count in `rank`, but not as agreeing."""
 
     @cached_property
     def agreeing_cells(self) -> frozenset[PublishedCell]:
@@ -103,8 +102,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the result for all test conditions that a source documents, such as an initial window of 3,
-        and no assumed ones. Published figures do not influence their choice."""
+        """Return our load times under all test conditions that have a source, such as a publication with the
+        initial window, and no assumed ones. Published load times do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -118,14 +117,14 @@ class Explained:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return the increase in the number of our savings that agree with published ones if the experiment
-        changes only in this test condition; None if that was not tried."""
+        """Return the number of our savings that agree with published ones under the test condition `one`,
+        minus this number without any assumed test condition. None if `one` was not tried by itself."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return the decrease in the number of our savings that agree with published ones if the best test
-        conditions lose this one. None if they do not have it, or if the rest was not tried."""
+        """Return the number of our savings that agree with published ones under the best test conditions,
+        minus this number without the condition `one`. None if they lack it, or were not tried without it."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -134,7 +133,7 @@ class Explained:
     @cached_property
     def predicted(self) -> int:
         """Return the number of published savings that a leave-one-out cross-validation predicts correctly. It
-        predicts each saving with the test conditions that agree best with all other published figures."""
+        predicts each saving with the test conditions that best reproduce all other published load times."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
@@ -146,7 +145,8 @@ class Explained:
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return the number of correct predictions (`predicted`) lost without trying this test condition."""
+        """Return the number of correctly predicted savings (`predicted`), minus this number if sets of test
+        conditions with the condition `one` had not been tried."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
@@ -156,9 +156,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published rows with which our savings begin or cease to agree if the experiment changes
-        only in this test condition. Each item is (row, our saving without the condition, our saving with it),
-        in percent. Empty if that was not tried."""
+        """Return the published results with which our saving agrees either only with or only without the test
+        condition `one`. An item is (published result, our saving in percent without it, our saving with it).
+        No other assumed condition holds. Empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -289,7 +289,7 @@ def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) ->
 def _predicted(
     tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Count the published savings in `cells` that are reproduced by the test conditions that agree best with
-    all rows except those of one group in `left_out`, for each group."""
+    """Return the number of published savings in `cells` that a cross-validation predicts correctly. It leaves
+    out each group in `left_out` in turn, and predicts it with the test conditions that best fit the rest."""
     pairs = ((group, best_of(tried, group)) for group in left_out)
     return sum(best.agrees(cell) for group, best in pairs for cell in group if cell in cells)

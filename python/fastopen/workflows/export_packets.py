@@ -19,14 +19,12 @@ from fastopen.workflows.run import bodies_of, pages_of
 
 @dataclass
 class ExportedPackets:
-    """The result of an export of packets: numbers of loads."""
+    """The numbers of page loads in an export of packets. The run had kept packets of `copied` loads, and the
+    export repeated `again` loads to record packets. `missing` counts loads without packets, by reason."""
 
     copied: int = 0
-    """The number of loads whose packets the run kept."""
     again: int = 0
-    """The number of loads that were repeated for their packets."""
     missing: dict[str, int] = field(default_factory=Counter)
-    """The number of loads without packets, by the reason in words."""
 
     @property
     def written(self) -> int:

@@ -19,16 +19,17 @@ BYTES_MAX: Final = 200_000_000
 @dataclass(eq=False)
 class PageOnRig:
     """A page under assumed test conditions (`setting`), with its mean load times (`measured`) by index of the
-    network and use of TFO. The client's assumed processing time is `added_ms`."""
+    network and arm, such as `warm`. The page may be fitted to published times without TFO (`_published_ms`)
+    over the networks in `fitted_to`. To fit it, change its number of objects (`_objects`), their total size
+    (`_bytes`) and the client's processing time (`added_ms`). `_best_fit` is the best number and size so far.
+    With these, the largest relative error of a load time is `fit_error`."""
 
     setting: Setting
     page: Page
     measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
     fitted_to: tuple[int, ...] = ()
-    """The networks whose published times without TFO were used to fit the page."""
     added_ms: float = 0.0
     fit_error: float = inf
-    """The largest relative error of a load time without TFO with the best fit."""
     _best_fit: tuple[float, float] = (0.0, 0.0)
     _objects: float = 0.0
     _bytes: float = 0.0
@@ -43,8 +44,8 @@ class PageOnRig:
         )
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield jobs that load the page `draws` times over the network with this index, with and without TFO
-        as in `arms`. With each job, yield a mapping from its loads' ids to the uses of TFO."""
+        """Yield jobs that load the page over the network with this index, `draws` times with each arm (`off`:
+        without TFO). With each job, yield a mapping from the ids of its page loads to their arms."""
         experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
         changes = {
             "networks": [experiment.networks[network]],
@@ -62,8 +63,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the uses of TFO that jobs load together, such as [["off", "warm"]]. Return two lists if the
-        settings or the page differ between loads without and with TFO, which then need jobs of their own."""
+        """Return the arms (`off`: without TFO) that one job measures: [["off", "warm"]]. If the settings or
+        the page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -80,13 +81,13 @@ class PageOnRig:
 
     @property
     def fit_key(self) -> str:
-        """Return a key for the page and its settings without TFO. Pages under different test conditions with
-        the same key need to be adapted to published times only once."""
+        """Return a key for the page and its settings without TFO. Pages with equal keys have equal load times
+        without TFO. So only one of them needs a search for the number and size of objects that fit."""
         return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
 
     def begin_fit(self, off_ms: Mapping[int, float]) -> None:
-        """Choose two or three published load times to which `improve_fit` will adapt the page's objects.
-        `off_ms` has the published load times without TFO in ms, by index of the network."""
+        """Choose two or three published load times without TFO. To approach them, `improve_fit` changes the
+        number and size of the page's objects. `off_ms` has all such times in ms, by index of the network."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
@@ -148,7 +149,7 @@ class PageOnRig:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Adopt the best number and size of objects of `other`, a page with the same `fit_key`."""
+        """Copy the number and size of objects that were fitted to published times from the page `other`."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property
@@ -156,9 +157,9 @@ class PageOnRig:
         return self.setting.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`) to the difference between a published and our
-        load time without TFO, if the test conditions include a processing time. `off_ms` has the published
-        times in ms, by index of the network."""
+        """Set the client's assumed processing time (`added_ms`), if test conditions include one. It is the
+        published load time without TFO minus ours, over the first network in `fitted_to`, by default the one
+        with the shortest published time. `off_ms` has the published times in ms, by index of the network."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
@@ -168,7 +169,7 @@ class PageOnRig:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return `wanted` / `found`, limited to 0.6 to 1.7. Return 1.3 or 0.75 if one of them is not positive."""
+    """Return `wanted` / `found`, limited so that one step of a fit changes a number only moderately."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

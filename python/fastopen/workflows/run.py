@@ -54,7 +54,9 @@ NOT_MODIFIED: Final = 304
 @dataclass(frozen=True)
 class RunOptions:
     """The options of a run, mostly from the command line. Pages are read from `inputs` and `library`, even if
-    damaged (`lenient`). A resumed run keeps its own kernel and `until` by default."""
+    damaged (`lenient`). With `until`, a run adds repeats until confidence intervals are narrow enough.
+    `seed_drawn` is True if the user named no seed, and `draws_by_default` is True if they named neither
+    repeats nor variation. A resumed run then keeps its own. By default, it keeps its `kernel` and `until`."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -67,11 +69,9 @@ class RunOptions:
     """The number of emulated networks at once; None to choose it by the number of cores."""
     until: UntilInterval | None = None
     seed_drawn: bool = False
-    """True if the user named no seed. A resumed run then keeps its seed."""
     limit_s: float | None = None
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     draws_by_default: bool = False
-    """True if the user named neither repeats nor variation. A resumed run then keeps both."""
     inputs: Sequence[str | Path] = ()
     """Files and folders with the pages, read with the next three options. Resuming reads only bodies."""
     library: Sequence[str | Path] = ()
@@ -211,7 +211,7 @@ def _forget_without_loads(folder: Path) -> None:
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
     """Parse the value of --until-ci, such as `1%`. A run then adds repeats until the confidence intervals of
     all improvements by TFO have at most this half-width, or until there are `max_repeats`. None if `text` is
-    None. Raises InputError if the text is invalid or 0 %, or if the run begins with more `repeats`."""
+    None. Raises InputError if the text is invalid or 0 %, or if `repeats` exceeds `max_repeats`."""
     if text is None:
         return None
     try:

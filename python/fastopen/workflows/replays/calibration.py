@@ -48,14 +48,14 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recorded page load and an emulated one, by the index of the resource."""
+    """The differences between a recorded page load and an emulated one, as recorded minus emulated value, by
+    the index of the resource. `waits_us` is for the wait from a request to the first byte of its response.
+    `asks_us` is for the time from the first byte of the initiator, which refers to the resource, to the
+    request. `asks_bytes` is `asks_us` in bytes of the initiator's body that arrive in this time."""
 
     waits_us: dict[int, float]
-    """The recorded wait for the first byte of the response minus this wait in the load."""
     asks_bytes: dict[int, float]
-    """`asks_us` as the number of bytes of the initiator's body that arrive in this time."""
     asks_us: dict[int, float]
-    """The recorded time from the first byte of the initiator to the request minus this time in the load."""
 
     @property
     def errors_us(self) -> list[float]:
@@ -96,21 +96,21 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
 
 
 class _OutOfTimeError(Exception):
-    """Raised inside a search if the time limit for loads is reached."""
+    """Raised in the search for server think times if the time limit for page loads is reached."""
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A loaded variant of a page, and the `errors` of its times compared with the recorded ones."""
+    """A variant of a page that was loaded. `errors` has the differences between recorded and emulated times.
+    `unlikely` is the negative log-likelihood of these, up to a constant; infinity if the load was invalid."""
 
     page: Page
     errors: Misfit
     unlikely: float
-    """The negative log-likelihood of the recording, up to a constant; infinity if the load was invalid."""
 
     @property
-    def loss(self) -> float:
-        """Return `unlikely` plus the number of think times that are not 0. The search minimises this sum."""
+    def cost(self) -> float:
+        """Return the sum to minimise: the negative log-likelihood, and the number of think times above 0."""
         return self.unlikely + think_time_count(self.page)
 
 
@@ -134,11 +134,11 @@ class _Search:
 
     @property
     def best(self) -> _Tried:
-        return min(self.tried, key=lambda one: one.loss)
+        return min(self.tried, key=lambda one: one.cost)
 
     def explained(self) -> Page | None:
-        """Return the variant of the page that fits the recording best; None if no load was valid. Its
-        `explanations` have the think times of other variants that fit about as well."""
+        """Return the page with the server think times that fit the recording best; None if no load was valid.
+        Its `explanations` are alternative sets of think times that fit the recording about equally well."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
@@ -187,7 +187,7 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set think times to 0 if the page then fits its recording as well: try all of them, then halves."""
+    """Find server think times that can be 0 without a higher cost (`_Tried.cost`), by repeated halving."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.errors.waits_us if think_times[index]]
@@ -196,7 +196,7 @@ def _remove_needless(search: _Search) -> _Steps:
     while waiting:
         part = waiting.pop()
         (without,) = yield from search.load(_with_think_times(best.page, dict.fromkeys(part, 0)))
-        if without.loss <= best.loss:
+        if without.cost <= best.cost:
             best = without
         elif len(part) > 1:
             half = len(part) // 2
@@ -265,9 +265,9 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Return the page, changed to fit its recording better. `found` has the differences of a load from the
-    recording. Change server think times by the share `part` (0 to 1) of the differences, to at most `most`
-    (µs). Change positions in bodies at which the client discovers resources by the full differences."""
+    """Return the page, changed to fit its recording better. `found` has the differences between the recording
+    and a load of the page. Each server think time changes by the share `part` (0 to 1) of the difference in
+    waits, up to `most` (µs). Each position at which the client discovers a resource is corrected fully."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 

@@ -83,7 +83,9 @@ class Rules:
 
 @dataclass(frozen=True)
 class Replay:
-    """The page, network and settings that were derived from a recorded page load, to replay it."""
+    """The page, network and settings that were derived from a recorded page load, to replay it. The recorded
+    page load time is `recorded_ms`. As recorded, the request of each resource is delayed by its time in
+    `held_ms`, before it is queued. `arm` selects page loads with or without TFO, such as `warm`."""
 
     page: Page
     network: Network
@@ -95,7 +97,6 @@ class Replay:
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
-    """For each resource, the time for which its request is held before queueing, as in the recording."""
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
@@ -189,9 +190,9 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms by which a replay delays a request, to include recorded delays that its network
-    does not cause: the name lookup (unless `rules` replay it), the handshake of a connection `shared` by
-    requests (HTTP/2, HTTP/3) and, if `waits`, the wait for a connection. 0 if not `rules.handshakes`."""
+    """Return the recorded ms by which a replay delays a request. It is the sum of the name lookup, unless the
+    network emulates it (`rules.names`), the handshake if the connection is `shared` (HTTP/2, HTTP/3), and
+    the wait for a free connection if `waits`. Return 0 if `rules.handshakes` is False."""
     # A busy recording machine may have caused the wait. Without `waits`, the replay waits for one of six.
     if not rules.handshakes:
         return 0.0
@@ -206,8 +207,8 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return `held`, the delay of each request in ms, increased so that requests that waited for the same
-    connection to a host in `shared` (HTTP/2 or HTTP/3) are sent at the same time."""
+    """Return the delay of each request in ms: its delay in `held`, or more. If requests to a host in `shared`
+    (HTTP/2 or HTTP/3) were sent almost together, longer delays let the replay send them together."""
     # They were sent together, in order, when the connection was ready. But recordings round each duration. An
     # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
     longer = list(held)
@@ -227,8 +228,8 @@ def _sent_together(
 def shared_and_quic_hosts(
     resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
 ) -> tuple[list[str], list[str]]:
-    """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3. Most requests to the
-    first used connections that carry several requests at once. For the second, most of these used QUIC."""
+    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and those of these hosts for
+    which most of these requests used HTTP/3."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -236,7 +237,6 @@ def shared_and_quic_hosts(
 
 
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return the hosts of the pairs (host, flag) for which more than half of the flags are True."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
@@ -327,9 +327,9 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with recorded delays. `held` has the delay before each request in ms. `rules` select
-    others: handshakes with hosts that use HTTP/1.1 (not in `shared`), server pushes, and slow sending by
-    servers. `link` is the link's rate in bit/s and the initial congestion window in segments."""
+    """Return the page with the delays of its recording. `held` has the delay before each request in ms. If
+    `rules` have these flags, add handshakes with HTTP/1.1 hosts (those not in `shared`), server pushes, and
+    slow sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]
