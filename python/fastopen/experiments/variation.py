@@ -72,7 +72,7 @@ class Variation(Part):
 
     def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
         """Choose the random inputs of one repeat, such as the number that multiplies the RTT. They do not
-        depend on page, network or client. Only in virtual time, choose the phase of timers at the start."""
+        depend on page, network or client. Only in virtual time, choose when loads begin (`start_phase`)."""
 
         def share(name: str) -> float:
             return derive_seed(seed, "draw", name, repeat) / 2**63

@@ -102,8 +102,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return our load times under all test conditions that have a source, such as a publication with the
-        initial window, and no assumed ones. Published load times do not influence this choice."""
+        """Return our load times under all test conditions that have a source, such as a paper that states the
+        initial window, and under no assumed ones. Published load times do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found

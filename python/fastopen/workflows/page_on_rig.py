@@ -20,7 +20,7 @@ BYTES_MAX: Final = 200_000_000
 class PageOnRig:
     """A page under assumed test conditions (`setting`), with its mean load times (`measured`) by index of the
     network and arm, such as `warm`. The page may be fitted to published times without TFO (`_published_ms`)
-    over the networks in `fitted_to`. To fit it, change its number of objects (`_objects`), their total size
+    over the networks in `fitted_to`. A fit changes its number of objects (`_objects`), their total size
     (`_bytes`) and the client's processing time (`added_ms`). `_best_fit` is the best number and size so far.
     With these, the largest relative error of a load time is `fit_error`."""
 
