@@ -76,12 +76,13 @@ class Tried:
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key, which is lowest for the test conditions that agree best with the published rows
-        `cells`. It falls by one for each row whose saving agrees, and for each row whose two times agree. It
-        rises by one for each condition that is assumed, without a source."""
+        `cells`. It falls by two for each row whose saving agrees, because savings are the question, and by
+        one for each row whose two times agree. It rises by one for each condition without a source. Of equal
+        results, that with more agreeing rows comes first."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         named = [(one.name, one.value) for one in self.rig]
-        return assumed - savings - times, -savings, len(self.rig), named
+        return assumed - 2 * savings - times, -savings - times, len(self.rig), named
 
 
 @dataclass(frozen=True)
