@@ -89,7 +89,7 @@ pub enum Engine {
 pub enum LinkKind {
     /// This program forwards each packet according to the link model.
     Program,
-    /// The kernel's queueing disciplines.
+    /// The Linux kernel's queueing disciplines delay and drop packets, instead of this program.
     Kernel,
 }
 

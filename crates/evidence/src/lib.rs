@@ -52,7 +52,7 @@ pub struct Observations<'a> {
     /// Growth of the kernels' counters during the load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// The middlebox and the hosts behind it.
+    /// The rule of the network path: the behaviour of its middlebox, and the hosts behind this middlebox.
     pub path: &'a PathRule,
     /// Listeners of an external server (such as nginx), and its connections to origins; `None` without one.
     pub server: Option<&'a ServerRecord>,

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Time after which a client that always writes first, such as a browser, must send its SYN without data.
+/// Maximum time for which a SYN waits for data to carry. It is long, because browsers always write first.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Supervises a command until dropped. End the command first, as its `connect` calls then fail with ENOSYS.
@@ -35,7 +35,7 @@ struct Request {
 pub struct Started {
     /// The command's process.
     pub child: Child,
-    /// Time of exec, in nanoseconds of the monotonic clock.
+    /// Time at which the child process executed the command (`exec`), in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// The supervision of the command, which ends when this value is dropped.
     pub watch: Watch,

@@ -12,7 +12,7 @@ use crate::stages::{DirectionConfig, stages};
 /// One direction of a link. `P` is the type of its packets' payload: a buffer, a reference, or `()`.
 pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
-    /// Packets that have passed all stages.
+    /// Packets that have passed all stages, such as loss and the queue, stored until they leave the link.
     departures: DelayLine<P>,
     /// Time at which a stage next releases a packet from its queue, and the stage's index; `None` if never.
     due: Option<(Nanos, usize)>,

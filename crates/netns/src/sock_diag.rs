@@ -66,7 +66,7 @@ pub struct DestroyEvents {
 }
 
 impl DestroyEvents {
-    /// Subscribes to the destroy events of the calling thread's network namespace.
+    /// Subscribes to reports of destroyed TCP sockets in the calling thread's network namespace.
     pub fn subscribe() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.bind_auto()?;

@@ -18,7 +18,7 @@ pub(super) enum InitiatorType {
     Font = 5,
     /// A script that `fetch` loads and `eval` runs, so that the load event does not wait for the script.
     FetchAndEval = 6,
-    /// An image whose Content-Type `<img>` does not accept, so `fetch` loads it with an image's priority.
+    /// An image without an image's Content-Type. Browsers may block it in `<img>`, so `fetch` loads it.
     FetchedImage = 7,
 }
 

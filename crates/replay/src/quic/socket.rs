@@ -71,7 +71,7 @@ impl Datagrams {
 #[derive(Debug)]
 pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
-    /// The origin's address and port, for a client's socket; `None` for a socket of the origins.
+    /// The address and port of the server, if this is a client's socket; `None` for a socket of servers.
     origin: Option<SocketAddr>,
     /// Number of the event loop's iteration in which the socket was created (see [`reactor::turn`]).
     turn: u64,

@@ -30,7 +30,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Falsifies a page load's observations with fault `number`, or the next fault that can change something.
+/// Falsifies a page load's observations with fault `number` of `FAULTS`, or with the next one that applies.
 pub(super) fn inject(number: u32, observed: &mut Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

@@ -24,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the next resource with the method and URL of a `Network.Request`, and false. If
-    /// all such resources were requested before, returns the last one and true; None if there are none.
+    /// Returns the index of the resource that a `Network.Request` loads, and true if it was requested before.
+    /// Takes resources with the same method and URL in order. `None`: the page has no such resource.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;
