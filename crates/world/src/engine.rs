@@ -16,8 +16,8 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel in nanoseconds: 4096 ticks of 4 ms. The longer a timer, the more the
-/// kernel rounds it up: to a multiple of 8, 64, 512 or 4096 ticks since boot (kernel/time/timer.c). In virtual
-/// time, every page load begins at a multiple of this period, so the rounding is the same in all page loads.
+/// kernel rounds it up: to a multiple of 8, 64, 512 or 4096 ticks since boot (kernel/time/timer.c). In
+/// virtual time, every page load begins at a multiple of this period, so the rounding is always the same.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,

@@ -38,8 +38,8 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the size in bytes of a leaf and an intermediate certificate with `keys` and two certificate
-    timestamps with `timestamps`. Include the growth of CertificateVerify compared with an ECDSA signature."""
+    """Return the bytes of a leaf certificate, an intermediate one and the handshake's signature, minus those
+    of an ECDSA signature. All use `keys`. Only the leaf's two certificate timestamps use `timestamps`."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 

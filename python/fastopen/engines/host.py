@@ -36,8 +36,8 @@ class WorldEngine:
     """An engine that runs up to `parallel` world programs, which emulate networks, at once. `command` starts
     one of them. Each is bound to one of `cores`, unless `cores` is empty.
 
-    Iterate over the events in the main thread, because the kernel kills a process when the thread that
-    started it ends (PR_SET_PDEATHSIG)."""
+    Iterate over the events of `run` in the main thread, because the kernel kills a world program when the
+    thread that started it ends (PR_SET_PDEATHSIG)."""
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command

@@ -89,8 +89,8 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment with a new random seed, or unchanged if none of its page loads is random. `auto`
-    is the engine (`host` or `virtual`) to use for "auto"."""
+    """Return the experiment with a new random seed, or unchanged if it needs none, because time is virtual
+    and no setting is random. `auto` is the engine (`host` or `virtual`) that "auto" stands for."""
     if all(exact_rows(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})

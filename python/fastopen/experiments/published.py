@@ -56,7 +56,7 @@ class PublishedCell(BaseModel):
         return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
 
     def printed_off(self, table: PublishedTable) -> float:
-        """Return the printed time without TFO, from the column for TFO if the table has them swapped."""
+        """Return the printed time without TFO. It is in the column for TFO if the columns are swapped."""
         return self.plt_tfo if table.swapped else self.plt_off
 
     @property

@@ -113,7 +113,7 @@ def _exceeded(budget: Budget, what: str) -> InputError:
 
 
 def may_search(size: int) -> bool:
-    """Count a search of `size` bytes of text, and return True if the current input's limit permits it."""
+    """Charge a search of `size` bytes to the current input's limit. Return False if this exceeds it."""
     budget = _CURRENT.get()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0

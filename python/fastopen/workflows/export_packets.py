@@ -40,12 +40,12 @@ def export_packets(
     jobs: int | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
-    """Write the packets of each load of the run in `folder` into the new folder `place`, as pcapng files.
-    With `job`, a job's id, write only the loads of this job.
+    """Write the packets of each page load of a run (`folder`) into the new folder `place`, as pcapng files.
+    `job`: the id of a job, to write only its page loads. `replace_export`: True to replace an older export.
 
-    If the run did not keep the packets, a load in virtual time with a deterministic client is repeated for
-    them. The packets are used if the new record equals the kept record. `jobs` is the number of emulated
-    networks at once, and `watch` gets the number of written files. Raises InputError if no load has packets,
+    If packets were not kept, repeat the page load, if its time was virtual and its client deterministic. Use
+    the new packets only if the new record equals the old one. `jobs`: the number of networks to emulate at
+    once. `watch` is called with the number of files so far. Raises InputError if no page load has packets,
     and the errors of exports and engines."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:

@@ -149,7 +149,7 @@ class PageOnRig:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Copy the number and size of objects that were fitted to published times from the page `other`."""
+        """Copy the number and size of objects from `other`. They make load times match published ones."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property

@@ -113,7 +113,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to one row with a shorter RTT: the one whose page load time fits the fewest handshakes."""
+    """Map each RTT to a row with a shorter RTT; None if there is none. Of several rows, take the one in whose
+    page load time the fewest handshakes in sequence are possible."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -190,8 +191,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a finding that doubts a printed time if, of three RTTs, the page load time grows less than half
-    as fast after the second as before it, but only without TFO or only with TFO."""
+    """Yield a finding that doubts the last of three published rows, sorted by RTT, if one of its two times,
+    with or without TFO, is implausible. This time grows with the RTT less than half as fast between the last
+    two rows as between the first two, but the other time does not."""
     without = ("without TFO", *_bend(cells, [one.off for one in cells]))
     with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

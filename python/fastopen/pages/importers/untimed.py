@@ -111,8 +111,8 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return the exchanges of a page (`edges`) with their phases: `load` if the load event waits for them,
-    else `async`. A redirect has the phase of its target."""
+    """Return a copy of `edges`, which link requests (by index) to initiators, with the phase of each request:
+    `load` if the load event waits for the request, else `async`. A redirect has the phase of its target."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

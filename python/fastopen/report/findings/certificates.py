@@ -75,8 +75,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the page load times with small and large certificates, and with large ones and each setting
-    that may reduce their cost. None if a page load time without such a setting is unknown."""
+    """Select page load times from `plts_ms`: with `small` certificates, with `large` ones, and with large
+    ones and one remedy, such as compression. Return None if a time without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))

@@ -56,9 +56,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each kind of TLS session, with or without TFO, that is fastest in one of `rows`. A
-    row has results under otherwise equal conditions; with `versions`, of all HTTP versions. `question`: the
-    settings that all rows share, as text."""
+    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest of a row. The
+    results in one of `rows` differ only in this kind and, with `versions`, in the version of HTTP.
+    `question`: the settings that all rows share, as text."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -88,7 +88,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the key in `row` of the baseline for the fastest result: usually full TLS without TFO."""
+    """Return the key of the baseline in `row` with which to compare `best`: usually full TLS, no TFO."""
     http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)

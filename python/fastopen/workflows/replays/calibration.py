@@ -48,10 +48,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recorded page load and an emulated one, as recorded minus emulated value, by
-    the index of the resource. `waits_us` is for the wait from a request to the first byte of its response.
-    `asks_us` is for the time from the first byte of the initiator, which refers to the resource, to the
-    request. `asks_bytes` is `asks_us` in bytes of the initiator's body that arrive in this time."""
+    """Differences between a recorded and an emulated page load (recorded minus emulated), by resource index.
+    `waits_us`: in the time from a request to its response's first byte. `asks_us`: in the time from the first
+    byte of the initiator (the resource that causes a request) to the request. `asks_bytes`: the difference
+    `asks_us` as a number of bytes: those of the initiator's body that arrive in this time."""
 
     waits_us: dict[int, float]
     asks_bytes: dict[int, float]
