@@ -315,7 +315,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One page load: time, requests, connections, TFO cookies before it, and the observer (`seen_at`)."""
+    """One page load: its time, requests and connections, observed at the place `seen_at`."""
 
     type: Literal["load"]
     job: str

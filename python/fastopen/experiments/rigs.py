@@ -201,8 +201,7 @@ class RigSpace:
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the experiment with only `page`, changed by the assumed test conditions `own`. With `off`,
-        include the changes for page loads without TFO."""
+        """Return the experiment for `page`, changed by the conditions `own`; `off`: for loads without TFO."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
         for network in self.networks:

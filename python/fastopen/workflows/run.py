@@ -53,10 +53,10 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run, mostly from the command line. Pages are read from `inputs` and `library`, even if
-    damaged (`lenient`). With `until`, a run adds repeats until confidence intervals are narrow enough.
-    `seed_drawn` is True if the user named no seed, and `draws_by_default` is True if they named neither
-    repeats nor variation. A resumed run then keeps its own. By default, it keeps its `kernel` and `until`."""
+    """The options of a run, mostly from the command line. `kernel`: the kernel for virtual time. `until`: add
+    repeats until confidence intervals are this narrow. `library`: folders in which to look up URLs of pages.
+    `lenient`: read damaged files. `seed_drawn`: the user named no seed. `draws_by_default`: the user named
+    neither repeats nor variation. A resumed run keeps its own values of what the user did not name."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""

@@ -113,8 +113,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to a row with a shorter RTT; None if there is none. Of several rows, take the one in whose
-    page load time the fewest handshakes in sequence are possible."""
+    """Map each RTT to the row, at a shorter RTT, whose page load time permits the fewest handshakes."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

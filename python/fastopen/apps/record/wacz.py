@@ -99,7 +99,7 @@ def _fields(lines: list[str]) -> Headers:
 
 
 def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser: str) -> bytes:
-    """Return a WACZ (zipped web archive) of pages and their HTTP traffic. `browser` is its version."""
+    """Return a WACZ (zipped web archive) of pages and their HTTP traffic. `browser`: a browser's version."""
     archive, index = _warc(exchanges)
     har = har_of(pages, browser)
     listed = [

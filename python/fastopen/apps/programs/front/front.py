@@ -101,8 +101,8 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Wait for the command's end, and return the supervisor's report from the queue `records`. Meanwhile,
-        pass signals on to the command, and suspend this process while the command is suspended."""
+        """Wait until the command ends, and return the report on it. The program that runs the command sends
+        this report in `records`. Meanwhile, pass signals on, and suspend this process with the command."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
