@@ -132,9 +132,8 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
-    """Yield the pages in `given`, from which the caller may select some. `given` is an index (a CSV file that
-    lists pages), a folder with recordings at any depth, or another input of `load_pages`. `library` and
-    `reading` are arguments of `load_pages`. `processes`: the maximum number of processes that read files."""
+    """Yield the pages in `given`, to select from: an index (a CSV file of pages), a folder with recordings at
+    any depth, or another input of `load_pages`. `library` and `reading` are arguments of `load_pages`."""
     if is_index(given):
         yield from read_index(given)
         return

@@ -123,13 +123,12 @@ def execute(
     """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
     `engine` loads pages in real or virtual time. A mapping has an engine for each engine name in the plan.
-    `watch` is called after each event, such as a finished page load. `watched`: data to keep in addition to
-    the records, such as packets. When all jobs are done, `more_jobs` is called for more, until it returns
-    none. With `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless
-    `keep_going`, stop early if the first page loads without TFO are all invalid for the same reason, or the
-    first ones with one kind of TFO cookies. Finished page loads are kept.
+    `watch` is called after each event. `watched`: data to keep in addition to the records, such as packets.
+    When all jobs are done, `more_jobs` is called for more, until it returns none. With `limit`, run only
+    repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop early if the first
+    page loads without TFO, or with one kind of TFO cookies, are all invalid for the same reason.
 
-    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError."""
+    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = RunOutcome()

@@ -157,7 +157,6 @@ class _Session:
         return None
 
     def _on_end(self) -> dict[str, Any]:
-        """Return the report on the ended command. Raises SupervisorLostError if the supervisor sent none."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
