@@ -49,7 +49,7 @@ pub struct Observations<'a> {
     pub lookups: &'a [LookupRecord],
     /// The reason why the load did not finish; `None` if the load finished.
     pub unfinished: Option<&'a str>,
-    /// Growth of the kernels' counters during the load.
+    /// Growth of the counters of the client's and the origins' network namespaces during the page load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
     /// The rule of the network path: the behaviour of its middlebox, and the hosts behind this middlebox.
@@ -59,7 +59,7 @@ pub struct Observations<'a> {
     /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
     pub seen_at: SeenAt,
-    /// The schemes of the page's URLs in this load.
+    /// The schemes (http or https) that the page's URLs have in this page load.
     pub schemes: Schemes,
 }
 

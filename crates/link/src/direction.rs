@@ -26,13 +26,13 @@ pub struct Direction<P> {
 /// A packet that was dropped. The caller gets the packet back to reuse its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
-    /// The packet.
+    /// The payload of the dropped packet.
     pub packet: P,
-    /// The reason for the drop.
+    /// The reason why the link dropped the packet.
     pub cause: DropCause,
 }
 
-/// The reason for a drop.
+/// The reason why a link dropped a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
     /// Random loss.

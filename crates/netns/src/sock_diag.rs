@@ -31,7 +31,7 @@ const PEER_ADDRESS: usize = 24;
 const COOKIE: usize = 44;
 const INODE: usize = 68;
 
-/// A socket, as described by a destroy event or a dump.
+/// A TCP socket, as the kernel describes it when it is destroyed, or in the list of open sockets.
 pub struct SocketReport {
     /// The kernel's ID of the socket (`SO_COOKIE`).
     pub cookie: u64,
@@ -57,11 +57,11 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Receives the destroy events of all TCP sockets of a network namespace.
+/// Receives a report when a TCP socket of a network namespace is destroyed.
 pub struct DestroyEvents {
     socket: Socket,
     buffer: Vec<u8>,
-    /// True if events were lost because the receive buffer was full.
+    /// True if reports of destroyed sockets were lost because the receive buffer was full.
     pub overrun: bool,
 }
 

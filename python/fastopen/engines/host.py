@@ -132,7 +132,7 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Return the new events, and the programs that ended or were killed. `deadline`: time.monotonic."""
+        """Wait until `deadline` (time.monotonic) at most. Return new events, and programs that have ended."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -193,7 +193,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the events that end a job early: an invalid load for each id in `missing`, and the job's end."""
+    """Yield events that end a job early: an invalid load (`reason`) for each id in `missing`, and its end."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

@@ -43,7 +43,7 @@ class Property(BaseModel):
     window. Conditions of the same `name` exclude each other. `set` changes keys of the experiment's file, and
     `off` changes them only for loads without TFO. In loads with TFO, each response takes `tfo_ms` longer.
     `fitted` selects a way to fit the page to published times. With `each_page`, the condition may also hold
-    for one page only, in place of one of the same name for all pages."""
+    for one page only, instead of a condition of the same name for all pages."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -51,7 +51,7 @@ class RunOutcome:
 @dataclass(frozen=True)
 class RunProgress:
     """The progress of a run after an event. Of `asked` page loads, `done` have finished, `invalid` of them
-    without a valid result. `again` counts their repeats, and `left` the page loads left in this round."""
+    without a valid result. `again` counts repeated loads, and `left` the loads left in this round."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""

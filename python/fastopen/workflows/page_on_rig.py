@@ -137,14 +137,14 @@ class PageOnRig:
             step = rtts[1] - rtts[0]
             slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
             fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
-            more, larger = _ratio(wanted_slope, slope), _ratio(wanted_fixed, fixed)
+            more, larger = _limited_ratio(wanted_slope, slope), _limited_ratio(wanted_fixed, fixed)
             if slow:
                 # The client's time does not depend on the rates.
                 slower = 1 if wanted_slow[0] > wanted_short else -1
-                larger = _ratio(slower * (wanted_slow[0] - wanted_short), slower * (slow[0] - short))
+                larger = _limited_ratio(slower * (wanted_slow[0] - wanted_short), slower * (slow[0] - short))
         else:
-            larger = _ratio(wanted_long - wanted_short, long - short)
-            more = _ratio(wanted_short, short)
+            larger = _limited_ratio(wanted_long - wanted_short, long - short)
+            more = _limited_ratio(wanted_short, short)
         self._objects = min(max(self._objects * more, 1), OBJECTS_MAX)
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
@@ -158,8 +158,8 @@ class PageOnRig:
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
         """Set the client's assumed processing time (`added_ms`), if test conditions include one. It is the
-        published load time without TFO minus ours, over the first network in `fitted_to`, by default the one
-        with the shortest published time. `off_ms` has the published times in ms, by index of the network."""
+        published load time without TFO minus the measured one, over the first network in `fitted_to`, or over
+        the one with the shortest published time. `off_ms`: published times in ms, by index of the network."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
@@ -168,8 +168,7 @@ class PageOnRig:
             self.added_ms = max(off_ms[self.fitted_to[0]] - ours, 0.0)
 
 
-def _ratio(wanted: float, found: float) -> float:
-    """Return `wanted` / `found`, limited so that one step of a fit changes a number only moderately."""
+def _limited_ratio(wanted: float, found: float) -> float:
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

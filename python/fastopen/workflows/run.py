@@ -409,5 +409,4 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return the absolute path of a file, so that a run can be resumed from any folder."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

@@ -46,7 +46,7 @@ pub(super) struct Reference {
     pub(super) parent: Option<usize>,
     /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
-    /// Processing time before the request, in the unit of `setTimeout`.
+    /// The client's processing time before the request, in milliseconds, as for `setTimeout`.
     pub(super) delay_ms: u64,
     pub(super) phase: Phase,
     pub(super) method: String,

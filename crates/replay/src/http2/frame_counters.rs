@@ -12,20 +12,20 @@ pub struct DirectionTraffic {
     pub first_ns: Option<u64>,
     /// Time of the stream's latest byte in this direction, in ns of the monotonic clock; `None` before any.
     pub last_ns: Option<u64>,
-    /// Bytes of HEADERS and CONTINUATION frames, including the headers of these frames.
+    /// Bytes of the stream's HEADERS and CONTINUATION frames, including the headers of these frames.
     pub header_bytes: u64,
     /// Payload bytes of DATA frames. Padding (RFC 9113 section 6.1) would count, but neither end sends any.
     pub body_bytes: u64,
-    /// Set once the stream has ended (`END_STREAM`).
+    /// True if the stream has ended in this direction (`END_STREAM`).
     pub ended: bool,
 }
 
 /// Traffic of one stream, as one end of the connection sees it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamTraffic {
-    /// Bytes written by this end.
+    /// The stream's traffic that this end of the connection has written.
     pub written: DirectionTraffic,
-    /// Bytes read by this end.
+    /// The stream's traffic that this end of the connection has read.
     pub read: DirectionTraffic,
 }
 

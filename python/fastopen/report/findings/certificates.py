@@ -101,7 +101,8 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Return a sentence on the time that large certificates add, and settings such as TFO that reduce it."""
+    """Return a sentence on the time that `large` certificates add compared with `small` ones, and on remedies
+    such as TFO. Changes of less than `matters_ms` count as none. `name`: the other settings, as text."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

@@ -41,7 +41,7 @@ const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNE
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still to come; None with recorded bodies.
+    /// For each resource of a synthetic page, true if its request is still to come; `None` for other pages.
     expected: Option<Vec<bool>>,
     /// The requests that have not ended, by the browser's request ID.
     in_flight: BTreeMap<String, ObservedRequest>,

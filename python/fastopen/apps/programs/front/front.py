@@ -79,8 +79,8 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Read JSON lines from the pipe `reading` into the queue `records`, then add None. Each time, send
-    SIGCHLD to this process, because the main thread waits for signals."""
+    """Read JSON lines from the pipe `reading` into the queue `records`, then add None. After each
+    addition, send SIGCHLD to this process, because the main thread waits for signals."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
