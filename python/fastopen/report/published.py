@@ -44,7 +44,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return remarks on a published result compared with ours, such as `agrees`, or `short` remarks."""
+    """Return remarks on a published result and the measured one, such as `agrees`; fewer words if `short`."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]

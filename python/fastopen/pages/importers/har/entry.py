@@ -67,8 +67,8 @@ def read_entry(
 ) -> Exchange | None:
     """Return the request and response in `raw`, an entry of a HAR file. Return None, and count the reason in
     `notes`, if page loads cannot include it (such as a WebSocket). `order`: its index. `place`: its place in
-    the file, for errors. `writer`: deviations of the program that wrote the HAR. If it has no start time, use
-    `previous`, the start of the entry before it, or else `page_start`. Raises InputError if it is invalid."""
+    the file, for errors. `writer`: deviations of the program that wrote the HAR. `previous` (the start of the
+    entry before) or else `page_start` replaces a missing start time. Raises InputError if it is invalid."""
     parts = _parts(raw, place)
     raw = parts.entry
     status = int(coerce.number(parts.response.get("status")) or 0)
