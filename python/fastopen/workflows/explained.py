@@ -38,12 +38,12 @@ class CellTimes:
 class Tried:
     """A set of assumed test conditions (`rig`), and our mean page load times under it (`times`) by published
     result, a page over one network. `fitted` has results whose times without TFO were used to fit our pages.
-    `elsewhere` has results of other tables from the same test setup, which count only in `rank`."""
+    `cells_of_other_tables`, which are from the same test setup, count only in `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
-    elsewhere: frozenset[PublishedCell] = frozenset()
+    cells_of_other_tables: frozenset[PublishedCell] = frozenset()
 
     @cached_property
     def agreeing_cells(self) -> frozenset[PublishedCell]:
@@ -68,11 +68,11 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        return len(self.agreeing_cells - self.elsewhere)
+        return len(self.agreeing_cells - self.cells_of_other_tables)
 
     @property
     def times_agreeing(self) -> int:
-        return len(self.times_agreeing_cells - self.elsewhere)
+        return len(self.times_agreeing_cells - self.cells_of_other_tables)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key, which is lowest for the test conditions that agree best with the published rows

@@ -125,13 +125,13 @@ def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only(name: str) -> N
     links = {(network.rtt_us, network.down.rate_bit_per_s) for network in experiment.networks}
     assert (len(experiment.networks), len(links)) == (5, 5)
     assert links == {(one.rtt_ms * 1000, one.down_mbit * 1e6) for one in both}
-    elsewhere = frozenset(both).difference(own)
+    other_cells = frozenset(both).difference(own)
 
     def agreeing_in(cells: Collection[PublishedCell]) -> Tried:
         figures = {cell: times(cell, points=0.0 if cell in cells else 20.0) for cell in both}
-        return Tried((), figures, frozenset(), elsewhere)
+        return Tried((), figures, frozenset(), other_cells)
 
-    best, worse = agreeing_in(elsewhere), agreeing_in(own[:7])
+    best, worse = agreeing_in(other_cells), agreeing_in(own[:7])
     found = Explained(space, own, (worse, best), {}, 0)
     assert (found.best, found.best.agreeing, worse.agreeing) == (best, 0, 7)
 
