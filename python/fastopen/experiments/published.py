@@ -111,7 +111,7 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
     return {(page, network): cell for page, network, cell in found}
 
 
-def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
+def same_rig_cells(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
     """Return a list of networks, and published results for them. Both lists begin with those of the
     experiment. Then follow those of other published tables from the same test setup. A result is (name of
     the page, index of the network in the first list, published row)."""

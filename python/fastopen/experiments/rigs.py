@@ -26,7 +26,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.published import PublishedCell, cells_of_rig
+from fastopen.experiments.published import PublishedCell, same_rig_cells
 from fastopen.pages import Page
 
 KEY: Final = "rig"
@@ -94,7 +94,7 @@ Rig = tuple[Property, ...]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Reproduction:
     """The experiment that repeats the published measurement of one page under assumed conditions. `off` is
     its variant for loads without TFO. `arm` is the kind of loads with TFO, such as `warm` for warm cookies.
     Each response in them takes `tfo_ms` longer. `fitted` is a way to fit the page to published times."""
@@ -127,17 +127,17 @@ class RigSpace:
         return prod(1 + len(alternatives) for alternatives in self._alternatives)
 
     @cached_property
-    def _of_all_tables(self) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-        return cells_of_rig(self.base)
+    def _same_rig_cells(self) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
+        return same_rig_cells(self.base)
 
     @property
     def networks(self) -> list[Network]:
         """Return the experiment's networks, then those of other published tables from its test setup."""
-        return self._of_all_tables[0]
+        return self._same_rig_cells[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
         """Return a page's published rows for this test setup, each with its network's index in `networks`."""
-        return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
+        return [(network, cell) for name, network, cell in self._same_rig_cells[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
         """Return the rows of the one published table with which the experiment in `base` is compared."""
@@ -168,14 +168,14 @@ class RigSpace:
     def ordered(self, rig: Iterable[Property]) -> Rig:
         return tuple(sorted(rig, key=self.properties.index))
 
-    def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the experiment, in a Setting, that repeats the published measurement of a page under test
-        conditions (`rig`). Raises InputError if these conditions make the experiment invalid."""
+    def reproduction(self, rig: Rig, page: str) -> Reproduction:
+        """Return the experiment that repeats the published measurement of a page under test conditions
+        (`rig`). Raises InputError if these conditions make the experiment invalid."""
         own = self.of_page(rig, page)
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
         with_tfo = self._on_rig(own, page)
-        return Setting(
+        return Reproduction(
             with_tfo,
             self._on_rig(own, page, off=True) if any(one.off for one in own) else with_tfo,
             arms[-1] if arms else HEADLINE.name,

@@ -140,9 +140,9 @@ class RigSearch:
         new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
         rows: dict[tuple[str, Rig], PageOnRig] = {}
         for rig in new:
-            for page, known in self._of_page(rig).items():
-                if known not in self._known:
-                    rows.setdefault(known, PageOnRig(self.space.setting(known[1], page), self.pages[page]))
+            for page, key in self._of_page(rig).items():
+                if key not in self._known:
+                    rows.setdefault(key, PageOnRig(self.space.reproduction(key[1], page), self.pages[page]))
         self.fit(list(rows.values()))
         self.measure(list(rows.values()))
         self._known |= rows
@@ -168,7 +168,7 @@ class RigSearch:
     def fit(self, rows: Sequence[PageOnRig]) -> None:
         """Change the number or size of each page's objects, or the number of its hosts, until its page load
         times without TFO are close to the published ones."""
-        groups = grouped((row.fit_key, row) for row in rows if row.setting.fitted not in (None, "time"))
+        groups = grouped((row.fit_key, row) for row in rows if row.reproduction.fitted not in (None, "time"))
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
             row.begin_fit(self.space.off_ms(row.page.name))

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastopen.contract import Job
 from fastopen.experiments import BASELINE, ArmName, Variation, make_plan
-from fastopen.experiments.rigs import Setting, chain_of_hosts, page_answered_later, page_of_objects
+from fastopen.experiments.rigs import Reproduction, chain_of_hosts, page_answered_later, page_of_objects
 from fastopen.pages import Page
 from fastopen.workflows.explained import CellTimes
 
@@ -18,13 +18,13 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page under assumed test conditions (`setting`), with its mean load times (`measured`) by index of the
-    network and arm, such as `warm`. The page may be fitted to published times without TFO (`_published_ms`)
-    over the networks in `fitted_to`. A fit changes its number of objects (`_objects`), their total size
-    (`_bytes`) and the client's processing time (`added_ms`). `_best_fit` is the best number and size so far.
-    With these, the largest relative error of a load time is `fit_error`."""
+    """A page under assumed test conditions (`reproduction`), with its mean load times (`measured`) by index
+    of the network and arm, such as `warm`. The page may be fitted to published times without TFO
+    (`_published_ms`) over the networks in `fitted_to`. A fit changes its number of objects (`_objects`),
+    their total size (`_bytes`) and the client's processing time (`added_ms`). `_best_fit` is the best number
+    and size so far. With these, the largest relative error of a load time is `fit_error`."""
 
-    setting: Setting
+    reproduction: Reproduction
     page: Page
     measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
     fitted_to: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class PageOnRig:
     def times(self, network: int) -> CellTimes:
         """Return the page's mean load times in ms over the network with this index, without and with TFO.
         Both include `added_ms`, the assumed processing time of the client."""
-        off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
+        off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.reproduction.arm))
         return CellTimes(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
         )
@@ -46,7 +46,7 @@ class PageOnRig:
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
         """Yield jobs that load the page over the network with this index, `draws` times with each arm (`off`:
         without TFO). With each job, yield a mapping from the ids of its page loads to their arms."""
-        experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
+        experiment = self.reproduction.off if BASELINE.name in arms else self.reproduction.experiment
         changes = {
             "networks": [experiment.networks[network]],
             "arms": list(dict.fromkeys(arms)),
@@ -56,7 +56,7 @@ class PageOnRig:
         }
         page = self._loaded
         if BASELINE.name not in arms:
-            page = page_answered_later(page, self.setting.tfo_ms)
+            page = page_answered_later(page, self.reproduction.tfo_ms)
         plan = make_plan(experiment.model_copy(update=changes), [page], "virtual")
         for planned in plan.jobs:
             yield planned.job, {load: plan.cells[cell].arm.name for load, cell in planned.cells.items()}
@@ -65,12 +65,12 @@ class PageOnRig:
     def loaded_together(self) -> list[list[ArmName]]:
         """Return the arms (`off`: without TFO) that one job measures: [["off", "warm"]]. If the settings or
         the page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
-        arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
-        return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
+        ours, off = self.reproduction, BASELINE.name
+        return [[off], [ours.arm]] if ours.tfo_ms or ours.off is not ours.experiment else [[off, ours.arm]]
 
     @property
     def _loaded(self) -> Page:
-        match self.setting.fitted:
+        match self.reproduction.fitted:
             case "objects" | "sizes" as sizes:
                 objects, size = round(self._objects), round(self._bytes)
                 return page_of_objects(self.page, objects, size, equal=sizes == "objects")
@@ -83,7 +83,7 @@ class PageOnRig:
     def fit_key(self) -> str:
         """Return a key for the page and its settings without TFO. Pages with equal keys have equal load times
         without TFO. So only one of them needs a search for the number and size of objects that fit."""
-        return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
+        return f"{self.page.name} {self.reproduction.fitted} {self.reproduction.off.model_dump_json()}"
 
     def begin_fit(self, off_ms: Mapping[int, float]) -> None:
         """Choose two or three published load times without TFO. To approach them, `improve_fit` changes the
@@ -91,7 +91,7 @@ class PageOnRig:
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
-        if self.setting.fitted == "hosts":
+        if self.reproduction.fitted == "hosts":
             self.fitted_to = (order[0], order[:2][-1])
         else:
             self.fitted_to = self._two_rtts_and_rates(order) or (order[0], order[-1])
@@ -104,7 +104,7 @@ class PageOnRig:
         only in the rates. None if there are none. `by_time` has indices in order of the published times."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
-            for network in self.setting.off.networks
+            for network in self.reproduction.off.networks
         ]
         for one in by_time:
             rtt_us, rates = links[one]
@@ -129,7 +129,7 @@ class PageOnRig:
             self.fit_error, self._best_fit = error, (self._objects, self._bytes)
         short, long, *slow = ours
         wanted_short, wanted_long, *wanted_slow = self._published_ms
-        networks = [self.setting.off.networks[network] for network in self.fitted_to]
+        networks = [self.reproduction.off.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
             # The number of round trips in a row grows with the number of objects. The time that does not
@@ -154,7 +154,7 @@ class PageOnRig:
 
     @property
     def _client_time_is_fitted(self) -> bool:
-        return self.setting.fitted in ("hosts", "time") or len(self.fitted_to) > 2
+        return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
         """Set the client's assumed processing time (`added_ms`), if test conditions include one. It is the

@@ -60,7 +60,7 @@ def test_a_property_of_one_page_replaces_that_of_all_pages(tmp_path: Path) -> No
     assert space.size == 3 * 2 * 3 * 3 * 3
     chosen = {("page", "objects"), ("page of one-request", "as declared")}
     mixed = space.ordered(one for one in space.properties if (one.name, one.value) in chosen)
-    assert [space.setting(mixed, page).fitted for page in space.base.pages] == ["objects", "time"]
+    assert [space.reproduction(mixed, page).fitted for page in space.base.pages] == ["objects", "time"]
     everywhere = space.ordered(
         one for one in space.properties if (one.name, one.value) == ("page", "as declared")
     )
@@ -95,7 +95,7 @@ def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
 def test_a_setting_is_the_base_with_the_properties_of_its_rig(tmp_path: Path) -> None:
     space = space_of(tmp_path)
     three, _, delay = space.properties
-    base, changed = space.setting((), "example"), space.setting((three, delay), "example")
+    base, changed = space.reproduction((), "example"), space.reproduction((three, delay), "example")
     assert [one.rtt_us for one in base.experiment.networks] == [20_000, 100_000]
     assert [one.rtt_us for one in changed.experiment.networks] == [40_000, 200_000]
     assert {one.down.rate_bit_per_s for one in changed.experiment.networks} == {4_000_000}
@@ -115,13 +115,13 @@ rtt_plus_ms = 2
 """
     space = space_of(tmp_path, more)
     delay, first = space.properties[2:]
-    same = space.setting((delay,), "example")
+    same = space.reproduction((delay,), "example")
     assert same.off is same.experiment
-    setting = space.setting((delay, first), "example")
-    assert [one.rtt_us for one in setting.off.networks] == [42_000, 202_000]
-    assert [one.rtt_us for one in setting.experiment.networks] == [42_000, 202_000]
-    assert {one.names for one in setting.off.networks} == {"do53"}
-    assert {one.names for one in setting.experiment.networks} == {"none"}
+    reproduction = space.reproduction((delay, first), "example")
+    assert [one.rtt_us for one in reproduction.off.networks] == [42_000, 202_000]
+    assert [one.rtt_us for one in reproduction.experiment.networks] == [42_000, 202_000]
+    assert {one.names for one in reproduction.off.networks} == {"do53"}
+    assert {one.names for one in reproduction.experiment.networks} == {"none"}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ set = { "origins.keep_alive" = false }
 """
     space = space_of(tmp_path, more)
     with pytest.raises(InputError) as refused:
-        space.setting(space.properties[-2:], "example")
+        space.reproduction(space.properties[-2:], "example")
     assert "HTTP (2) and close (each)" in str(refused.value)
 
 
@@ -216,7 +216,7 @@ def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
         for one, other in combinations_with_replacement(space.properties, 2):
             if one is other or one.name != other.name:
                 for page in space.base.pages:
-                    space.setting(space.ordered({one, other}), page)
+                    space.reproduction(space.ordered({one, other}), page)
 
 
 def test_an_experiment_without_rigs_is_told_so() -> None:

@@ -121,7 +121,7 @@ def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only(name: str) -> N
     # Each table has twelve cells. Both print the four at an RTT of 20 ms and 10 Mbit/s, over one network.
     assert (len(own), len(set(both)), set(own) < set(both)) == (12, 24, True)
     assert {cell.experiment for cell in own} == {name}
-    experiment = space.setting((), "amazon").experiment
+    experiment = space.reproduction((), "amazon").experiment
     links = {(network.rtt_us, network.down.rate_bit_per_s) for network in experiment.networks}
     assert (len(experiment.networks), len(links)) == (5, 5)
     assert links == {(one.rtt_ms * 1000, one.down_mbit * 1e6) for one in both}
@@ -164,7 +164,7 @@ def test_a_page_is_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them
     engine = VirtualEngine(find_program(), kernels.find(), 2)
     search = RigSearch(space, space.base_cells(), engine, lambda *_: None)
     page = search.pages["wikipedia-tcp"]
-    row = PageOnRig(space.setting(rig, page.name), page)
+    row = PageOnRig(space.reproduction(rig, page.name), page)
     search.fit([row])
     cells = dict(space.cells_of(page.name))
     chosen = [(cells[one].rtt_ms, cells[one].down_mbit) for one in row.fitted_to]
@@ -172,7 +172,7 @@ def test_a_page_is_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them
     search.measure([row])
     off = {network: row.times(network).off_ms for network in cells}
     assert off == {network: pytest.approx(ms, rel=0.06) for network, ms in space.off_ms(page.name).items()}
-    again = PageOnRig(space.setting((*rig, space.properties[-1]), page.name), page)
+    again = PageOnRig(space.reproduction((*rig, space.properties[-1]), page.name), page)
     loads = search.loads
     search.fit([again])
     assert search.loads == loads, "a page that loads alike without TFO is fitted once"
@@ -197,7 +197,7 @@ def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
     engine = CountingEngine()
     search = RigSearch(SPACE, CELLS, cast("VirtualEngine", engine), lambda *_: None)
     page = next(iter(search.pages.values()))
-    one, same = (PageOnRig(SPACE.setting((), page.name), page) for _ in range(2))
+    one, same = (PageOnRig(SPACE.reproduction((), page.name), page) for _ in range(2))
     found = search.run([(one, 0, ["off"], 1), (same, 0, ["off"], 1)])
     assert found == {(row, 0, "off"): [5.0] for row in (one, same)}
     assert (len(engine.jobs), search.loads) == (1, 2)
