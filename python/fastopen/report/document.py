@@ -148,9 +148,9 @@ def _first_flight(found: FirstFlight | None, network: Network) -> dict[str, Any]
 
 
 def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, Any]:
-    over = next((one.cell for one in results.cells if saving and one.cell.index == saving.over), None)
+    baseline = next((one.cell for one in results.cells if saving and one.cell.index == saving.baseline), None)
     return {
-        "first_flight_over": None if over is None else f"{results.factors.name(over)}, {over.arm.name}",
+        "first_flight_over": baseline and f"{results.factors.name(baseline)}, {baseline.arm.name}",
         "first_flight_saves_percent": saving and saving.percent,
         "first_flight_bound_ms": saving and saving.bound.ms,
         "first_flight_bound_percent": saving and saving.bound.percent,

@@ -154,11 +154,11 @@ def flight_grid(results: Results, page: str) -> Grid:
             saved, most = (None, None) if saving is None else (saving.percent, saving.bound.percent)
             row += [known(saved, with_sign, mark=mark), known(most)]
         made.append(tuple(row))
-    setups, over = results.experiment.setups, {saving.over for saving in savings.values()}
+    setups, baselines = results.experiment.setups, {saving.baseline for saving in savings.values()}
     sessions = {
         SESSION_WORDS[tls.session]
         for cell in results.cells
-        if cell.cell.index in over and (tls := setups[cell.cell.setup].tls) is not None
+        if cell.cell.index in baselines and (tls := setups[cell.cell.setup].tls) is not None
     }
     quic = " (of HTTP/3: over HTTP/2)" if any(one.origins.all_quic for one in setups) else ""
     note = (

@@ -23,7 +23,7 @@ SESSIONS: Final = get_args(SessionStart)
 
 
 @dataclass(frozen=True)
-class Flight:
+class Handshakes:
     """The handshakes of a connection with TLS before its first request. `session`: new, resumed, or with
     early data. `without_tcp`: True if nothing waits for a TCP handshake, because of TFO or QUIC."""
 
@@ -32,7 +32,7 @@ class Flight:
     without_tcp: bool
 
     @classmethod
-    def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
+    def of(cls, setup: Setup, arm: Arm) -> "Handshakes | None":
         """Return the handshakes that connections need with `setup`, with or without TFO; None without TLS."""
         if setup.tls is None:
             return None
@@ -43,13 +43,13 @@ class Flight:
 @dataclass(frozen=True)
 class FlightSaving:
     """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and the most they can save
-    (`bound`). The baseline, the result with index `over`, usually has full TCP and TLS handshakes."""
+    (`bound`). The `baseline` usually has full TCP and TLS handshakes."""
 
-    over: int
+    baseline: int
     """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared
     with HTTP/2, if loaded, because both send several requests at once."""
     percent: float
-    """The saving in percent of the median page load time of the cell `over`."""
+    """The saving in percent of the median page load time of the baseline."""
     bound: Bound
 
     @property
@@ -67,20 +67,20 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
         return {}
     percents: dict[int, float] = {}
-    compared: dict[int, tuple[Cell, Flight]] = {}
+    compared: dict[int, tuple[Cell, Handshakes]] = {}
     for group in results.alike(results.cells, *apart, "http"):
         of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
             over_tcp = of_version.get("2") if version == "3" else None
             plain = _plainest(setups, over_tcp or cells)
             for result in cells:
-                flight = Flight.of(setups[result.cell.setup], result.cell.arm)
-                if flight is None or plain is None or plain is result:
+                handshakes = Handshakes.of(setups[result.cell.setup], result.cell.arm)
+                if handshakes is None or plain is None or plain is result:
                     continue
                 if plain.plt_ms_median and result.plt_ms_median:
                     saved_ms = plain.plt_ms_median - result.plt_ms_median
                     percents[result.cell.index] = 100 * saved_ms / plain.plt_ms_median
-                    compared[result.cell.index] = plain.cell, flight
+                    compared[result.cell.index] = plain.cell, handshakes
     return {
         index: FlightSaving(compared[index][0].index, percents[index], bound)
         for index, bound in _bounds(store, results.experiment, compared, loads).items()
@@ -99,39 +99,39 @@ def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResul
 def _bounds(
     store: RunStore,
     experiment: Experiment,
-    compared: Mapping[int, tuple[Cell, Flight]],
+    compared: Mapping[int, tuple[Cell, Handshakes]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
     """Map the index of each result to the most time that its shorter handshakes can save. `compared`: by this
     index, the baseline to compare with, and the kind of handshakes in the result."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
-    wanted = grouped((cell.index, flight) for cell, flight in compared.values())
-    waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
+    wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())
+    waited: dict[tuple[int, Handshakes], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
         cell = plain[row.cell]
         network, _ = loaded_with(experiment, cell, row.repeat)
-        base = Flight.of(experiment.setups[cell.setup], cell.arm)
+        base = Handshakes.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
-        for flight in set(wanted[row.cell]):
-            avoided = partial(_avoided, plain=base, flight=flight, network=network)
+        for shorter in set(wanted[row.cell]):
+            avoided = partial(_avoided, plain=base, shorter=shorter, network=network)
             in_a_row_ns = handshakes_in_a_row_ns(pages[cell.page], record, avoided)
-            waited[row.cell, flight].append((in_a_row_ns, row.plt_ns))
-    bounds = {index: savings_bound(waited[cell.index, flight]) for index, (cell, flight) in compared.items()}
+            waited[row.cell, shorter].append((in_a_row_ns, row.plt_ns))
+    bounds = {index: savings_bound(waited[cell.index, used]) for index, (cell, used) in compared.items()}
     return {index: bound for index, bound in bounds.items() if bound is not None}
 
 
-def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a connection's handshakes (`plain`) that shorter ones (`flight`) avoid, or None."""
+def _avoided(connection: Connection, plain: Handshakes, shorter: Handshakes, network: Network) -> Span | None:
+    """Return the part of a connection's handshakes (`plain`) that `shorter` ones avoid, or None."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
-    tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
-    if connection.tls is None or flight.session == plain.session:
+    tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0
+    if connection.tls is None or shorter.session == plain.session:
         return tcp if tcp_ns else None
     secured_ns = connection.tls.secured_ns
     tls_ns = max(secured_ns - tcp[1], 0)
     # A resumed session needs one round trip: no certificates, nor a second round trip with TLS 1.2.
-    if flight.session == "resumed":
+    if shorter.session == "resumed":
         rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
         if connection.host in RESOLVERS and network.resolver_rtt_us is not None:
             rtt_us = network.resolver_rtt_us
