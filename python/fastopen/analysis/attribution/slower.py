@@ -122,7 +122,7 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
                 if baseline is not None and repeat is not None and slower_in_the_median(cell, smallest):
                     yield baseline, cell, repeat
         baselines = [one for arms in rows.values() if (one := baseline_of(arms)) is not None]
-        for cells in results.alike(baselines, "rtt"):
+        for cells in results.groups_differing_in(baselines, "rtt"):
             cells.sort(key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
             for shorter, longer in pairwise(cells):
                 repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())

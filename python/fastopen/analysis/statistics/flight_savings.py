@@ -68,7 +68,7 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
         return {}
     percents: dict[int, float] = {}
     compared: dict[int, tuple[Cell, Handshakes]] = {}
-    for group in results.alike(results.cells, *apart, "http"):
+    for group in results.groups_differing_in(results.cells, *apart, "http"):
         of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
             over_tcp = of_version.get("2") if version == "3" else None

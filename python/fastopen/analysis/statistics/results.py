@@ -71,7 +71,7 @@ class Results:
         rows = grouped((one.cell.comparison, one) for one in self.cells if one.cell.page == page)
         return {row: {one.cell.arm.name: one for one in ones} for row, ones in rows.items()}
 
-    def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
+    def groups_differing_in(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
         """Group results of the same page that differ only in the use of TFO and in the settings (factors)
         with these names, such as `http`."""
         others = self.factors.besides(*names)

@@ -61,7 +61,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
     """Yield (text on other settings, median load time in ms by certificates, TLS session, TFO and so on)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
-    for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
+    for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
         for result in group:
             setup = results.experiment.setups[result.cell.setup]

@@ -40,7 +40,7 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
-    for group in results.alike(cells, *apart):
+    for group in results.groups_differing_in(cells, *apart):
         setups = ((results.experiment.setups[result.cell.setup], result) for result in group)
         row: dict[Key, CellResult] = {
             (setup.origins.http, setup.tls.session, result.cell.arm.name): result

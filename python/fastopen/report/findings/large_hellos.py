@@ -36,7 +36,7 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
     middlebox. The key is (middlebox, large key share, small key share, other settings)."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
-    for group in results.alike(cells, *apart):
+    for group in results.groups_differing_in(cells, *apart):
         row: dict[tuple[str, KeyShare], CellResult] = {}
         for result in group:
             network = results.experiment.networks[result.cell.network]
