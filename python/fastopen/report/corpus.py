@@ -36,7 +36,8 @@ def corpus_sentences(results: Results) -> Iterator[str]:
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
         where = f"{one.arm.condition} at {one.place}" if one.place else one.arm.condition
-        without = f" {plural(one.without, 'page')} without a valid pair of loads." if one.without else ""
+        left = one.pages_without_pairs
+        without = f" {plural(left, 'page')} without a valid pair of loads." if left else ""
         yield (
             f"{where} TFO saves {with_sign(middle)} % of the median page, {with_sign(low)} to"
             f" {with_sign(high)} % of nine in ten; {slower or 'none'} of {len(one.savings)} pages"
@@ -79,7 +80,7 @@ def corpus_document(results: Results) -> list[dict[str, Any]] | None:
             "place": one.place,
             "arm": one.arm.name,
             "pages": len(one.savings),
-            "pages_without_pairs": one.without,
+            "pages_without_pairs": one.pages_without_pairs,
             "quantiles_percent": dict(zip(map(str, QUANTILES), one.quantiles, strict=True)),
             "median_ci95": None if one.median_interval is None else list(one.median_interval),
             "effects": {effect.value: count for effect, count in one.effects.items()},

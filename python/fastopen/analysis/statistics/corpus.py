@@ -66,8 +66,7 @@ class Correlation:
 @dataclass(frozen=True)
 class Distribution:
     """The distribution of TFO's savings over many pages on one network with one setup (client, servers, TLS).
-    `arm`: the use of TFO. `without`: the number of pages without a known saving. `effects`: the number of
-    pages with each effect. `quantiles`, `median_interval`: quantiles and confidence interval of savings."""
+    `arm`: the use of TFO. `effects`: the number of pages with each effect."""
 
     place: str
     comparison: Comparison
@@ -75,7 +74,7 @@ class Distribution:
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
-    without: int
+    pages_without_pairs: int
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
@@ -112,7 +111,7 @@ def distributions(results: "Results") -> list[Distribution]:
                 comparison=known[0].cell.comparison,
                 arm=arm,
                 savings=savings,
-                without=len(cells) - len(known),
+                pages_without_pairs=len(cells) - len(known),
                 quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
                 median_interval=median_interval([*savings.values()]),
                 effects=Counter(effect_of(cell, smallest) for cell in known),
