@@ -14,8 +14,8 @@ PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/
 
 
 def explained_grids(found: Explained) -> list[Grid]:
-    grids = (cells_grid(found), properties_grid(found), moved_grid(found), unreached_grid(found))
-    return [grid for grid in grids if grid.rows]
+    grids = (cells_grid, properties_grid, changed_agreement_grid, disagreeing_cells_grid)
+    return [made for grid in grids if (made := grid(found)).rows]
 
 
 def cells_grid(found: Explained) -> Grid:
@@ -75,7 +75,7 @@ def properties_grid(found: Explained) -> Grid:
     return Grid("Properties that the rig may have had", columns, rows, note)
 
 
-def unreached_grid(found: Explained) -> Grid:
+def disagreeing_cells_grid(found: Explained) -> Grid:
     """Return a table of the published savings that do not agree with the measured ones, and the reasons. Even
     the best set of assumed test conditions does not make them agree."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
@@ -87,7 +87,7 @@ def unreached_grid(found: Explained) -> Grid:
     return Grid("Savings that the best rig does not give", columns, rows, grouped=True).hoist_common_factors()
 
 
-def moved_grid(found: Explained) -> Grid:
+def changed_agreement_grid(found: Explained) -> Grid:
     """Return a table of published savings whose agreement with our measurements depends on one assumed test
     condition: with it, they begin or cease to agree."""
     figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", answer=True))

@@ -92,7 +92,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     flights = arms if any(factor.first_flight for factor in results.factors.varying) else []
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
     unit = "s" if longest_ms >= 1000 else "ms"
-    over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None} - {""}
+    over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None} - {""}
     interval = f" [{over.pop() if len(over) == 1 else 'range'}]" if over else ""
     columns = (
         *named,
@@ -242,7 +242,7 @@ def _of_each(
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
-def spread_of(result: CellResult) -> str:
+def interval_percent(result: CellResult) -> str:
     """Return the confidence level of the saving's interval as text, such as `95 %`. For randomly sampled
     inputs with enough repeats, return the share of savings in the interval: `90 %`. Empty without one."""
     if result.deterministic or result.interval is None:
@@ -275,7 +275,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
     """Return a clause such as `, with its 95 % interval`; empty if there are no intervals."""
-    over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
+    over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
     found += ["the range of all repeats"] if over - words.keys() - {""} else []

@@ -16,11 +16,11 @@ from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
     all_invalid,
+    cells_by_question,
     findings_by_question,
     headline,
     invalid_lines,
     of_arm,
-    questions_of,
     verdict_of,
 )
 from fastopen.report.published import agreement
@@ -55,7 +55,7 @@ def summarise_run(results: Results) -> Summary:
     published = agreement(results)
     if not arms or over_quic(results, results.cells):
         return Summary(published or verdict, "quiet", (verdict,) if published else (), {})
-    questions = questions_of(results, results.cells)
+    questions = cells_by_question(results, results.cells)
     judged = of_arm(results.cells, arms[0])
     verdicts = {found for cells in questions.values() if (found := verdict_of(results, cells)[0])}
     sentences = [verdict] if published else []

@@ -13,7 +13,7 @@ from fastopen.cli.app import app
 from fastopen.common.errors import InputError
 from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
-from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
+from fastopen.report.explained import cells_grid, disagreeing_cells_grid, properties_grid
 from fastopen.report.explained_page import ALONE, WITHOUT, cells_by_property, explained_html
 from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
 
@@ -48,13 +48,13 @@ def test_tables_have_the_figures_of_the_search(found: Explained) -> None:
     assert (alone, without) == (2, -2)
     assert predicted == found.predicted_gained(FIRST) == 2
     assert [entry.value for entry in rows[SPACE.properties[2].value][2:5]] == [None, None, 0]
-    (unreached,) = unreached_grid(found).rows
-    assert "no rig of 4 tried reaches it" in unreached[-1].text
+    (disagreeing,) = disagreeing_cells_grid(found).rows
+    assert "no rig of 4 tried reaches it" in disagreeing[-1].text
 
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_tables_fit_a_terminal(found: Explained, width: int) -> None:
-    for grid in (cells_grid(found), properties_grid(found), unreached_grid(found)):
+    for grid in (cells_grid(found), properties_grid(found), disagreeing_cells_grid(found)):
         table, layout = fitting_table(grid, width)
         assert not layout.bare
         assert sum(column.min_width or 0 for column in table.columns) < width

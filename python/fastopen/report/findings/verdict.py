@@ -44,7 +44,7 @@ NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
 MANY_LOST: Final = 0.01
 
 
-def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
+def cells_by_question(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
     """Group results that share a verdict. Results get separate verdicts if they differ in HTTP version, TLS
     version, TLS session, middlebox, repeat view or client. The key names those settings that vary in the run,
     such as `HTTP/2, TLS 1.3`."""
@@ -66,7 +66,7 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else "No load used TFO."
-    questions = questions_of(results, cells)
+    questions = cells_by_question(results, cells)
     alike = grouped(
         ((*verdict_of(results, of_question), bool(lost_loads(results, of_question))), name)
         for name, of_question in questions.items()
@@ -229,10 +229,10 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Call `find` for each group of results with the same HTTP version and so on (see `questions_of`). Yield
+    """Call `find` for each group of results with a verdict of its own (see `cells_by_question`). Yield
     the findings, equal ones only once. Unless a finding holds for all groups, its sentence begins with the
     names of its groups, such as `HTTP/2: `."""
-    questions = questions_of(results, cells)
+    questions = cells_by_question(results, cells)
     found = (
         (finding.sentence, (name, finding))
         for name, of_question in questions.items()
