@@ -138,7 +138,7 @@ def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
 
 def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
     record = median_load(records)
-    cause = cause_of(replay.page, replay.recording, replay.held_ms, record)
+    cause = cause_of(replay.page, replay.recording, replay.request_delays_ms, record)
     return ValidatedReplay(replay, record.plt_ms or 0.0, cause, tuple(_lookups_ms(replay, record)))
 
 

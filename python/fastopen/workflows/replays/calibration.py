@@ -48,20 +48,20 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Differences between a recorded and an emulated page load (recorded minus emulated), by resource index.
-    `waits_us`: in the time from a request to its response's first byte. `asks_us`: in the time from the first
-    byte of the initiator (the resource that causes a request) to the request. `asks_bytes`: the difference
-    `asks_us` as a number of bytes: those of the initiator's body that arrive in this time."""
+    """The differences between a recorded page load and an emulated one, as recorded minus emulated value, by
+    the index of the resource. `waits_us` is for the wait from a request to the first byte of its response.
+    `discovery_us` is for the time from the first byte of the initiator, which refers to the resource, to the
+    request. `discovery_bytes` is `discovery_us` in bytes of the initiator's body that arrive in this time."""
 
     waits_us: dict[int, float]
-    asks_bytes: dict[int, float]
-    asks_us: dict[int, float]
+    discovery_bytes: dict[int, float]
+    discovery_us: dict[int, float]
 
     @property
     def errors_us(self) -> list[float]:
         """Return the absolute differences in µs between recording and load: of all waits for responses, and
         of all times from an initiator's first byte to a request."""
-        return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
+        return list(map(abs, (*self.waits_us.values(), *self.discovery_us.values())))
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
@@ -233,8 +233,8 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
     """Return the differences between recorded times and a load of the page over the recorder's network.
     `exchanges` has the recorded times of each of the page's resources, in order. `record` is the load."""
     waits: dict[int, float] = {}
-    asks: dict[int, float] = {}
-    asks_bytes: dict[int, float] = {}
+    discovery: dict[int, float] = {}
+    discovery_bytes: dict[int, float] = {}
     requests = {request.resource: request for request in record.requests}
     for index, request in requests.items():
         if request.sent_ns is not None and request.first_byte_ns is not None:
@@ -246,11 +246,11 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
             continue
         if parent.first_byte_ns is not None and parent.end_ns is not None:
             revealed = 1000 * (exchanges[index].asked - exchanges[parent.resource].first_byte)
-            asks[index] = revealed - (request.queued_ns - parent.first_byte_ns) / _NS_PER_US
+            discovery[index] = revealed - (request.queued_ns - parent.first_byte_ns) / _NS_PER_US
             receiving = (parent.end_ns - parent.first_byte_ns) / _NS_PER_US
             body = page.resources[parent.resource].body_bytes
-            asks_bytes[index] = asks[index] * body / receiving if receiving > 0 else 0.0
-    return Misfit(waits, asks_bytes, asks)
+            discovery_bytes[index] = discovery[index] * body / receiving if receiving > 0 else 0.0
+    return Misfit(waits, discovery_bytes, discovery)
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
@@ -284,10 +284,10 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         if index in thinking
     }
     reached: dict[int, int] = {}
-    for index, count in sorted(found.asks_bytes.items()):
+    for index, count in sorted(found.discovery_bytes.items()):
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
         initiator = resources[index].initiator
-        assert initiator is not None, "it has asks_bytes"
+        assert initiator is not None, "it has discovery_bytes"
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
         # None means the end of the body, which frees the connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes

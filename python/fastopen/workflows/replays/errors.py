@@ -48,18 +48,18 @@ class Moments(NamedTuple):
 
 
 def cause_of(
-    page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
+    page: Page, recording: Recording, request_delays_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
     """Return the step of a page load, such as `receiving` a resource, that differs most from the recording.
     Only steps on the critical path count. Return None if none differs by at least WORTH_SAYING_MS. `record`
-    is the replayed load. `held_ms` has the time by which the replay delayed each request."""
+    is the replayed load. `request_delays_ms` has the time by which the replay delayed each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
         for index, one in enumerate(recording.exchanges)
     }
     # A held request was revealed before it was queued, earlier by the time for which it was held.
-    revealed = ((index, at, at.asked - held_ms[index]) for index, at in _timed(record).items())
+    revealed = ((index, at, at.asked - request_delays_ms[index]) for index, at in _timed(record).items())
     replayed = {index: Moments(asked, asked, at.first_byte, at.end) for index, at, asked in revealed}
     return largest(
         Cause(page.resources[index].url, *step)

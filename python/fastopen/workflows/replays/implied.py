@@ -85,7 +85,7 @@ class Rules:
 class Replay:
     """The page, network and settings that were derived from a recorded page load, to replay it. The recorded
     page load time is `recorded_ms`. As recorded, the request of each resource is delayed by its time in
-    `held_ms`, before it is queued. `arm` selects page loads with or without TFO, such as `warm`."""
+    `request_delays_ms`, before it is queued. `arm` selects page loads with or without TFO, such as `warm`."""
 
     page: Page
     network: Network
@@ -96,7 +96,7 @@ class Replay:
     """The TLS settings of hosts with HTTP/3; None without such hosts. All other hosts use cleartext."""
     recorded_ms: float
     recording: Recording
-    held_ms: tuple[float, ...]
+    request_delays_ms: tuple[float, ...]
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
@@ -139,18 +139,18 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     multiplexed, quic = shared_and_quic_hosts(page.resources, recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
     quic = quic if rules.versions else []
-    held = tuple(
+    delays = tuple(
         _held(x, rules, rules.waits or one.host in multiplexed, one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
     )
     if rules.handshakes:
-        held = _sent_together(page.resources, recording.exchanges, held, shared)
+        delays = _sent_together(page.resources, recording.exchanges, delays, shared)
     # With early data, a QUIC connection needs no round trip, like a TCP connection with TFO.
     session: SessionStart = "early" if rules.handshakes else "none"
     limits = {"connections_per_host": UNLIMITED_CONNECTIONS, "connections_total": 4096}
     limited = not (rules.handshakes and rules.waits)
     return Replay(
-        page=_as_recorded(page, recording, held, rules, (rate, window), shared),
+        page=_as_recorded(page, recording, delays, rules, (rate, window), shared),
         network=_with_resolver(_network(recording, rate), recording, rules, page.name),
         client=Client.model_validate({"profile": "browser", **({} if limited else limits)}),
         tcp=Tcp(initial_window_segments=window),
@@ -158,7 +158,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         tls=Tls(security="recorded", session=session, key_share="x25519") if quic else None,
         recorded_ms=recorded_ms,
         recording=recording,
-        held_ms=held,
+        request_delays_ms=delays,
         arm=ARM if rules.handshakes else BASELINE.name,
     )
 
@@ -204,14 +204,14 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -
 def _sent_together(
     resources: Sequence[Resource],
     exchanges: Sequence[RecordedExchange],
-    held: Sequence[float],
+    delays: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return the delay of each request in ms: its delay in `held`, or more. If requests to a host in `shared`
+    """Return the delay of each request in ms: as in `delays`, or more. If requests to a host in `shared`
     (HTTP/2 or HTTP/3) were sent almost together, longer delays let the replay send them together."""
     # They were sent together, in order, when the connection was ready. But recordings round each duration. An
     # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
-    longer = list(held)
+    longer = list(delays)
     for host in shared:
         of_host = [index for index, one in enumerate(resources) if one.host == host]
         of_host.sort(key=lambda index: exchanges[index].sent)
@@ -322,18 +322,18 @@ def _with_fitting_trips(
 def _as_recorded(
     page: Page,
     recording: Recording,
-    held: Sequence[float],
+    delays: Sequence[float],
     rules: Rules,
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the delays of its recording. `held` has the delay before each request in ms. If
+    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. If
     `rules` have these flags, add handshakes with HTTP/1.1 hosts (those not in `shared`), server pushes, and
     slow sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
 
-    def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
+    def changed(number: int, exchange: RecordedExchange, delay: float) -> Resource:
         resource = page.resources[number]
-        update: dict[str, object] = {"processing_us": resource.processing_us + _us(hold)}
+        update: dict[str, object] = {"processing_us": resource.processing_us + _us(delay)}
         if rules.handshakes:
             if resource.host not in shared:
                 update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
@@ -343,14 +343,14 @@ def _as_recorded(
                 update["url"] = f"{resource.url[:URL_MAX_BYTES]}~{number}"
         initiator = resource.initiator
         if rules.pushes and exchange.pushed and initiator is not None:
-            queued = recording.exchanges[initiator].asked + held[initiator]
+            queued = recording.exchanges[initiator].asked + delays[initiator]
             update["pushed"] = True
-            update["processing_us"] = _us(exchange.asked + hold - queued)
+            update["processing_us"] = _us(exchange.asked + delay - queued)
         sending = _sending(exchange, recording.round_trip_ms[resource.host], *link)
         update["server_send_us"] = _us(sending) if rules.sending else 0
         return resource.model_copy(update=update)
 
-    resources = tuple(map(changed, range(len(page.resources)), recording.exchanges, held))
+    resources = tuple(map(changed, range(len(page.resources)), recording.exchanges, delays))
     return page.model_copy(update={"url": resources[0].url, "resources": resources})
 
 
