@@ -156,7 +156,7 @@ class RunSettings:
             jobs=self.jobs,
             until=until_interval(self.until_ci, self.max_repeats, experiment.repeats),
             limit_s=QUICK_S if self.quick else None,
-            draws_by_default=self.vary is None and self.repeats is None,
+            samples_by_default=self.vary is None and self.repeats is None,
             shard=shard,
             store=self.store,
             **others,

@@ -55,7 +55,7 @@ NOT_MODIFIED: Final = 304
 class RunOptions:
     """The options of a run, mostly from the command line. `kernel`: the kernel for virtual time. `until`: add
     repeats until confidence intervals are this narrow. `library`: folders in which to look up URLs of pages.
-    `lenient`: read damaged files. `seed_drawn`: the user named no seed. `draws_by_default`: the user named
+    `lenient`: read damaged files. `seed_drawn`: the user named no seed. `samples_by_default`: the user named
     neither repeats nor variation. A resumed run keeps its own values of what the user did not name."""
 
     output: Path | None = None
@@ -71,7 +71,7 @@ class RunOptions:
     seed_drawn: bool = False
     limit_s: float | None = None
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
-    draws_by_default: bool = False
+    samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
     """Files and folders with the pages, read with the next three options. Resuming reads only bodies."""
     library: Sequence[str | Path] = ()
@@ -303,7 +303,7 @@ def _check_same(
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
-        if options.draws_by_default and {kept.vary, experiment.vary} == {None, Variation()}:
+        if options.samples_by_default and {kept.vary, experiment.vary} == {None, Variation()}:
             own += ["vary", "repeats"]
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())

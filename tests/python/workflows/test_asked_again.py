@@ -28,7 +28,7 @@ def kept(folder: Path, **changes: object) -> tuple[Path, Experiment]:
 
 def test_draws_that_a_report_implies_are_no_other_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, **DRAWN)
-    options = RunOptions(output=folder, draws_by_default=True)
+    options = RunOptions(output=folder, samples_by_default=True)
     with run_experiment(experiment, [ImportedPage(PAGE)], options, not_started) as run:
         assert run.outcome is None
         assert run.results.experiment.vary is None
@@ -42,7 +42,7 @@ def test_draws_that_were_asked_for_are_another_experiment(tmp_path: Path) -> Non
 
 def test_another_number_of_repeats_is_another_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, repeats=5)
-    options = RunOptions(output=folder, draws_by_default=True)
+    options = RunOptions(output=folder, samples_by_default=True)
     with pytest.raises(InputError, match="repeats 2 instead of 5"):
         run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None)  # type: ignore[arg-type]
 
