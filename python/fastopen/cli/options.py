@@ -65,7 +65,7 @@ def with_factors(
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option. `default` replaces the default in the help."""
-    usual = default or factor.otherwise or factor.usual
+    usual = default or factor.default_meaning or factor.usual
     option: Any = Option(
         factor.flag,
         *ALIASES.get(factor.name, ()),

@@ -47,8 +47,8 @@ class Point:
 class Factor:
     """A setting that an experiment may vary, such as the RTT, with its names, default and texts for users.
     `quantity` reads and writes its values. In tables, `header` is the heading of its column. In sentences,
-    `called` is its name, if `header` is too short, and `phrase` is a template for its value, such as `{} ms`.
-    `otherwise` describes a default that depends on other settings."""
+    `long_name` replaces a short `header`, and `phrase` is a template for the value, such as `{} ms`.
+    `default_meaning` describes a default that depends on other settings."""
 
     name: str
     """Name of the argument in Python, and of the option."""
@@ -65,7 +65,7 @@ class Factor:
     the last part of the first field's path."""
     default: str | None = None
     """Default value as users write it; None for the default of the job's field."""
-    otherwise: str = ""
+    default_meaning: str = ""
     example: str = ""
     """Example values as users write them."""
     header: str = ""
@@ -74,7 +74,7 @@ class Factor:
     phrase: str = ""
     """Template for naming the factor and its value in a sentence; `{}` stands for the value's text. The
     default is the title followed by the value."""
-    called: str = ""
+    long_name: str = ""
     full: str = ""
     """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
@@ -143,7 +143,7 @@ class Factor:
     def title(self) -> str:
         """Return the factor's name for people, without the unit."""
         words = (word for word in self.heading.split(" ") if word not in UNITS)
-        return self.called or " ".join(words) or self.name.replace("_", " ")
+        return self.long_name or " ".join(words) or self.name.replace("_", " ")
 
     @property
     def unit(self) -> str:
@@ -154,7 +154,7 @@ class Factor:
     def usual(self) -> str | None:
         """Return the default value as users write it, such as `1.3`. None if the factor has no default, or if
         the default depends on other factors."""
-        if self.default is not None or self.otherwise or self._field is None:
+        if self.default is not None or self.default_meaning or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
         return None if value in (None, [], {}) else self.quantity.write(value)

@@ -47,19 +47,19 @@ SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions"
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", q.DURATION, "Round-trip time of the access link.", paths=("rtt_us",),
-    example="20ms,100ms", default=_RTTS, otherwise=f"of --network or {_RTTS}", header="RTT\nms",
+    example="20ms,100ms", default=_RTTS, default_meaning=f"of --network or {_RTTS}", header="RTT\nms",
     phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", q.RATE, "Rate to the client, or none.", paths=("down.rate_bit_per_s",),
-        example="2mbit,4mbit", default=_RATES.down, otherwise=f"of --network or {_RATES.down}",
+        example="2mbit,4mbit", default=_RATES.down, default_meaning=f"of --network or {_RATES.down}",
         header="down\nMbit/s", phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", q.RATE, "Rate from the client, or none.", paths=("up.rate_bit_per_s",),
-        example="256kbit,1mbit", default=_RATES.up, otherwise=f"of --network or {_RATES.up}",
+        example="256kbit,1mbit", default=_RATES.up, default_meaning=f"of --network or {_RATES.up}",
         header="up\nMbit/s", phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
@@ -73,7 +73,7 @@ _NETWORK: Final = (
     Factor(
         "queue", "network", q.QUEUE, "Size of the queue in each direction, or none for no limit.",
         paths=("down.queue_bytes", "up.queue_bytes"), example="96kB,256kB",
-        otherwise="256 kB or 100 ms, the larger", header="queue\nkB", phrase="a queue of {} kB",
+        default_meaning="256 kB or 100 ms, the larger", header="queue\nkB", phrase="a queue of {} kB",
         label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"), natural=_default_queues,
     ),
     Factor(
@@ -112,7 +112,7 @@ _NETWORK: Final = (
     ),
     Factor(
         "path_hosts", "network", q.WORDS, "Hosts behind the middlebox of --path.", example="HOST,HOST",
-        otherwise="all hosts", needs=("path", "none"),
+        default_meaning="all hosts", needs=("path", "none"),
     ),
     Factor(
         "path_share", "network", q.FRACTION, "Share of hosts behind the middlebox, sampled for each repeat.",
@@ -126,9 +126,9 @@ _NETWORK: Final = (
     ),
     Factor(
         "resolver_rtt", "network", q.DURATION_OR_NONE, "RTT to the resolver.", paths=("resolver_rtt_us",),
-        example="5ms,20ms", otherwise="RTT of the link", header="resolver\nms", phrase="resolver at {} ms",
-        absent_phrase="no resolver RTT", label="resolver{}ms", columns=("resolver_rtt_ms",),
-        needs=("names", "none"),
+        example="5ms,20ms", default_meaning="RTT of the link", header="resolver\nms",
+        phrase="resolver at {} ms", absent_phrase="no resolver RTT", label="resolver{}ms",
+        columns=("resolver_rtt_ms",), needs=("names", "none"),
     ),
     Factor(
         "resolver", "network", q.TEXT, "Behaviour of the resolver: answers, drop-first, silent or nxdomain.",
@@ -168,17 +168,17 @@ _CLIENT: Final = (
     ),
     Factor(
         "keep_alive", "client", q.FLAG, "Reuse of connections by the client.", example="on,off",
-        otherwise="as the profile", header="keep-\nalive", called="keep-alive",
+        default_meaning="as the profile", header="keep-\nalive", long_name="keep-alive",
         natural=_of_profile("keep_alive"),
     ),
     Factor(
         "connections_per_host", "client", q.COUNT, "Parallel connections to a host.", example="2,6",
-        otherwise="the profile's", header="conns\na host", called="connections a host",
+        default_meaning="the profile's", header="conns\na host", long_name="connections a host",
         phrase="{} connections a host", natural=_of_profile("connections_per_host"),
     ),
     Factor(
         "connections_total", "client", q.COUNT, "Parallel connections to all hosts.", example="17,256",
-        otherwise="the profile's", header="conns\nin all", called="connections in all",
+        default_meaning="the profile's", header="conns\nin all", long_name="connections in all",
         phrase="{} connections in all", natural=_of_profile("connections_total"),
     ),
     Factor(
@@ -198,8 +198,8 @@ _CLIENT: Final = (
     ),
     Factor(
         "request_heads", "client", q.TEXT, "Heads of Chromium's requests: of the recorded sizes, or its own.",
-        example="recorded,own", otherwise="recorded, where the client can", header="heads", phrase="{} heads",
-        natural=lambda point: (default_request_heads(point.setup.client.type),),
+        example="recorded,own", default_meaning="recorded, where the client can", header="heads",
+        phrase="{} heads", natural=lambda point: (default_request_heads(point.setup.client.type),),
     ),
     Factor(
         "isolate", "client", q.FLAG, "Let a command see only programs, libraries and fonts.", switch=True,
@@ -223,7 +223,7 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "http", "origins", q.choice(*get_args(Http)),
         "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.", example="1.1,2",
-        otherwise="recorded, by host; 1.1 in cleartext", header="HTTP", called="version of HTTP",
+        default_meaning="recorded, by host; 1.1 in cleartext", header="HTTP", long_name="version of HTTP",
         phrase="HTTP/{}", question=True,
         natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),
@@ -236,14 +236,14 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "tls", "tls", q.TEXT_OR_NONE, "Version of TLS for all origins, or none for cleartext.",
         paths=("version",), example="none,1.3,1.2",
-        otherwise="1.3 for https URLs; none with transports tcp, tfo or a server", header="TLS",
-        natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
+        default_meaning="1.3 for https URLs; none with transports tcp, tfo or a server", header="TLS",
+        natural=lambda _: ("1.3",), long_name="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
         columns=("tls",), question=True,
     ),
     Factor(
         "security", "tls", q.TEXT, "URLs served over TLS: tls (all) or recorded (https URLs).",
-        example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
+        example="tls,recorded", default_meaning="recorded, or tls with another factor of TLS",
+        header="secu-\nrity", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
         natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
@@ -269,7 +269,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "early_data_rejected", "tls", q.FLAG, "Rejection of early data by origins.", example="on,off",
-        header="early\nrejected", called="rejected early data", phrase="early data rejected {}",
+        header="early\nrejected", long_name="rejected early data", phrase="early data rejected {}",
     ),
     Factor(
         "ticket_state", "tls", q.TEXT,
@@ -278,7 +278,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "certificates", "tls", q.TEXT_OR_NONE, "Kind of the origins' certificates, which sets their size.",
-        example="ecdsa,ml-dsa-44", otherwise="a chain of --chain-bytes", header="certifi-\ncates",
+        example="ecdsa,ml-dsa-44", default_meaning="a chain of --chain-bytes", header="certifi-\ncates",
         phrase="{} certificates", absent_phrase="certificates of no kind",
     ),
     Factor(
@@ -288,32 +288,32 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "certificate_compression", "tls", q.TEXT,
         "Compression of certificates by origins and loader: none, brotli or zlib.", example="none,brotli",
-        header="com-\npressed", called="compression of certificates", phrase="certificate compression {}",
+        header="com-\npressed", long_name="compression of certificates", phrase="certificate compression {}",
     ),
     Factor(
         "ech", "tls", q.TEXT,
         "Encrypted ClientHello of the loader: none, or grease (the placeholder that browsers send).",
-        example="none,grease", header="ECH", called="Encrypted ClientHello", phrase="ECH {}",
+        example="none,grease", header="ECH", long_name="Encrypted ClientHello", phrase="ECH {}",
     ),
     Factor(
         "origins_keep_alive", "origins", q.FLAG, "Persistent connections at the origins.",
-        paths=("keep_alive",), example="on,off", header="origins\nkeep", called="keep-alive of the origins",
-        columns=("origins_keep_alive",),
+        paths=("keep_alive",), example="on,off", header="origins\nkeep",
+        long_name="keep-alive of the origins", columns=("origins_keep_alive",),
     ),
     Factor(
         "single_threaded", "origins", q.FLAG,
         "Origins that serve one connection at a time, and close it after the response.", example="off,on",
-        header="single\nthread", called="single-threaded origins", phrase="single-threaded origins {}",
+        header="single\nthread", long_name="single-threaded origins", phrase="single-threaded origins {}",
         label="single-threaded-{}",
     ),
     Factor(
         "think_scale", "origins", q.SCALE, "Factor on the recorded server think times; 0 for none.",
-        example="0,1", header="think", called="think time", phrase="think time x {}",
+        example="0,1", header="think", long_name="think time", phrase="think time x {}",
     ),
     Factor(
         "one_address", "origins", q.FLAG,
         "One address, and so one TFO cookie, for all hosts (loader, cleartext).", example="on,off",
-        header="one\naddress", called="one address for all hosts", phrase="one address {}",
+        header="one\naddress", long_name="one address for all hosts", phrase="one address {}",
     ),
     Factor(
         "tfo_queue", "origins", q.COUNT, "Size of the TFO queue of an origin's listener.", example="1,4096",
@@ -326,7 +326,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "server_hosts", "origins", q.WORDS, "Hosts of the external server.", example="HOST,HOST",
-        otherwise="all hosts",
+        default_meaning="all hosts",
     ),
     Factor(
         "server_listen", "origins", q.FLAG,
@@ -343,8 +343,8 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "bodies", "origins", q.TEXT, "Content of bodies: synthetic, recorded or filler.",
-        example="filler,synthetic", otherwise="as the client needs", header="bodies", phrase="{} bodies",
-        natural=lambda point: (with_bodies_for(point.setup.client, Origins()).bodies,),
+        example="filler,synthetic", default_meaning="as the client needs", header="bodies",
+        phrase="{} bodies", natural=lambda point: (with_bodies_for(point.setup.client, Origins()).bodies,),
     ),
 )
 _TCP: Final = (
@@ -355,11 +355,11 @@ _TCP: Final = (
     Factor(
         "congestion_control", "tcp", q.TEXT,
         "Congestion control of both ends: cubic, reno, bbr or another one of the kernel.",
-        example="cubic,reno", header="conges-\ntion", called="congestion control", phrase="{}",
+        example="cubic,reno", header="conges-\ntion", long_name="congestion control", phrase="{}",
     ),
     Factor(
         "slow_start_after_idle", "tcp", q.FLAG, "Slow start after a connection was idle.", example="on,off",
-        header="idle\nrestart", called="slow start after idle",
+        header="idle\nrestart", long_name="slow start after idle",
     ),
     Factor(
         "blackhole_timeout", "tcp", q.SECONDS,

@@ -24,7 +24,7 @@ def _words(factor: Factor) -> str:
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),
-        "default": factor.usual or factor.otherwise or "none",
+        "default": factor.usual or factor.default_meaning or "none",
         "in TOML": factor.toml,
         "in Python": factor.argument,
         "column": ", ".join(factor.export) + unit,
@@ -38,7 +38,7 @@ def _document(factor: Factor) -> dict[str, Any]:
         "name": factor.name,
         "unit": factor.quantity.unit or None,
         "default": factor.usual,
-        "default_meaning": factor.otherwise or None,
+        "default_meaning": factor.default_meaning or None,
         "flag": factor.flag,
         "toml": factor.toml,
         "argument": factor.argument,
