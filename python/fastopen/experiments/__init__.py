@@ -26,7 +26,7 @@ from fastopen.experiments.factor_values import (
     setups_asked,
     unknown,
 )
-from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, Factor, Point, of_part
+from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, DesignPoint, Factor, of_part
 from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
 from fastopen.experiments.named_networks import (

@@ -7,7 +7,7 @@ from itertools import product
 from fastopen.common import units
 from fastopen.contract import EngineName
 from fastopen.experiments.arms import Arm
-from fastopen.experiments.factors import FACTORS, RTT, Factor, Point, of_part
+from fastopen.experiments.factors import FACTORS, RTT, DesignPoint, Factor, of_part
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
@@ -35,10 +35,10 @@ class Cell(Comparison):
         return Comparison(self.page, self.network, self.setup, self.engine)
 
 
-def point_of(experiment: Experiment, at: Comparison) -> Point:
+def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
     """Return the network, setup and engine that `at` names. If `at` is a Cell, add its arm (`warm`)."""
     arm = getattr(at, "arm", None)
-    return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
+    return DesignPoint(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class VaryingFactors:
     """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool
 
-    def point(self, at: Comparison) -> Point:
+    def point(self, at: Comparison) -> DesignPoint:
         """Return the network, setup and engine that `at` names, and the arm if `at` is a Cell."""
         return point_of(self.experiment, at)
 
@@ -104,7 +104,7 @@ class VaryingFactors:
         """Map each setting that has one value throughout, but not its default, to a phrase with the value.
         The RTT and the rates are left out."""
         experiment = self.experiment
-        points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
+        points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}
         return {
             factor.name: factor.full_phrase_at(points[0])
@@ -115,7 +115,7 @@ class VaryingFactors:
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
     """Return the settings that vary in an experiment: of its networks, clients and servers, or engines."""
-    points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
+    points = [DesignPoint(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
     telling = [factor for factor in others if _varies_where_present(factor, points)]
@@ -123,7 +123,7 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
     return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), RTT.varies(points) and not named)
 
 
-def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
+def _varies_where_present(factor: Factor, points: Sequence[DesignPoint]) -> bool:
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True
@@ -132,7 +132,7 @@ def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
 
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short, unique label for each network, for ids of jobs: `20ms`, `20ms,down2mbit`."""
-    points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
+    points = [DesignPoint(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [
         one for one in varying_factors(experiment).registered if one.part == "network" and one is not RTT
     ]
@@ -144,7 +144,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 def setup_labels(experiment: Experiment) -> list[str]:
     """Return a unique label for each setup (client and servers), for ids of jobs. A single label is empty."""
-    points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
+    points = [DesignPoint(experiment.networks[0], setup, "host") for setup in experiment.setups]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part != "network"]
     return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])
 

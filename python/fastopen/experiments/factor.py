@@ -28,8 +28,8 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 
 @dataclass(frozen=True)
-class Point:
-    """The conditions of page loads, from which the values of factors, such as the RTT, are read."""
+class DesignPoint:
+    """A point of an experiment's design: the conditions of page loads, with a value for each factor."""
 
     network: Network
     setup: Setup
@@ -87,7 +87,7 @@ class Factor:
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
     """True if the factor decides how connections begin. Reports compare cells that differ only in it."""
-    natural: Callable[[Point], tuple[Any, ...]] | None = None
+    natural: Callable[[DesignPoint], tuple[Any, ...]] | None = None
     """Function that returns the default of each field at a point, if it depends on other settings or differs
     from the job's. A table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
@@ -207,34 +207,34 @@ class Factor:
                 raise UnitError(f"{shown(written)} is out of bounds ({self.bounds})") from None
             raise UnitError(input_error(error, "").message) from None
 
-    def values(self, point: Point) -> tuple[Any, ...]:
+    def values(self, point: DesignPoint) -> tuple[Any, ...]:
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
-    def applies(self, point: Point) -> bool:
+    def applies(self, point: DesignPoint) -> bool:
         """Return True if the factor has an effect under these conditions (see `needs`)."""
         if self.needs is None:
             return True
         field, without = self.needs
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
-    def text_at(self, point: Point) -> str:
+    def text_at(self, point: DesignPoint) -> str:
         """Return the factor's value under the conditions `point` as text for a table, such as `20`, or `20/5`
         if the link's directions differ; `-` if the factor has no effect."""
         return self._text(point) if self.applies(point) else "-"
 
-    def phrase_at(self, point: Point) -> str:
+    def phrase_at(self, point: DesignPoint) -> str:
         """Return the value as a phrase for a sentence, such as `20 ms` or `cleartext`."""
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         text = self.text_at(point)
         return self.words.get(text) or self.template.format(text)
 
-    def full_phrase_at(self, point: Point) -> str:
+    def full_phrase_at(self, point: DesignPoint) -> str:
         """Return the value as a phrase that is clear without context, such as `RTT 20 ms`."""
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
-    def label_at(self, point: Point) -> str:
+    def label_at(self, point: DesignPoint) -> str:
         """Return the factor's value under the conditions `point` as text for a job's id: `down2mbit`."""
         return (self.label or self.template.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
@@ -248,17 +248,17 @@ class Factor:
         """Return True if the default depends on other settings, as for factors of TLS, which need TLS."""
         return self.natural is not None or self.part == "tls"
 
-    def varies(self, points: Sequence[Point]) -> bool:
+    def varies(self, points: Sequence[DesignPoint]) -> bool:
         """Return True if tables have a column for the factor, and its values under the conditions `points`
         differ. Return False if they differ only because its default depends on other settings."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return not (self.has_dependent_default and self.is_usual(points))
 
-    def _text(self, point: Point) -> str:
+    def _text(self, point: DesignPoint) -> str:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
-    def is_usual(self, points: Iterable[Point]) -> bool:
+    def is_usual(self, points: Iterable[DesignPoint]) -> bool:
         """Return True if the setting has its default, or no value, under all these conditions (`points`)."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)

@@ -13,28 +13,28 @@ from fastopen.contract.origins import Http
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
 from fastopen.experiments.client_settings import KINDS, default_request_heads, with_bodies_for
-from fastopen.experiments.factor import Factor, Part, Point
+from fastopen.experiments.factor import DesignPoint, Factor, Part
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
 from fastopen.experiments.trace import mean_rate_bit_per_s
 
 __all__ = [
-    "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "SESSION_WORDS", "TRANSPORT", "Factor", "Part",
-    "Point", "cell_columns", "flat_columns", "of_part",
+    "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "SESSION_WORDS", "TRANSPORT", "DesignPoint",
+    "Factor", "Part", "cell_columns", "flat_columns", "of_part",
 ]  # fmt: skip
 
 
-def _default_queues(point: Point) -> tuple[int | None, ...]:
+def _default_queues(point: DesignPoint) -> tuple[int | None, ...]:
     limits = (point.network.down, point.network.up)
     rates = (mean_rate_bit_per_s(one.rate_bit_per_s, one.trace_ms) for one in limits)
     return tuple(default_queue_bytes(rate) for rate in rates)
 
 
-def _of_profile(key: str) -> Callable[[Point], tuple[Any, ...]]:
+def _of_profile(key: str) -> Callable[[DesignPoint], tuple[Any, ...]]:
     return lambda point: (PROFILES[point.setup.client.profile][key],)
 
 
-def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
+def _chain_of_certificates(point: DesignPoint) -> tuple[Any, ...]:
     tls = point.setup.tls
     return (None if tls is None else Tls(certificates=tls.certificates).chain_bytes,)
 
@@ -420,7 +420,7 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 
-def cell_columns(point: Point) -> dict[str, Any]:
+def cell_columns(point: DesignPoint) -> dict[str, Any]:
     """Map the key of each setting in `--json`, such as `rtt_ms`, to its value under the given conditions."""
     return {
         name: factor.quantity.export(value)
@@ -429,7 +429,7 @@ def cell_columns(point: Point) -> dict[str, Any]:
     }
 
 
-def flat_columns(point: Point) -> tuple[Any, ...]:
+def flat_columns(point: DesignPoint) -> tuple[Any, ...]:
     """Return the values of all settings for a row of an exported table with the columns COLUMNS."""
     return tuple(
         factor.quantity.flat(value)

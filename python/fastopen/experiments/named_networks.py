@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.common import units
 from fastopen.contract import Network
 from fastopen.experiments import quantities as q
-from fastopen.experiments.factor import Factor, Point
+from fastopen.experiments.factor import DesignPoint, Factor
 
 WEBPAGETEST: Final = "WebPageTest, connectivity.ini.sample"
 OOKLA: Final = "Ookla's medians of the United States in the third quarter of 2023 (TV Technology, 2023)"
@@ -64,7 +64,7 @@ def name_of(network: Network) -> str | None:
 class _Named(Factor):
     """A factor whose value is the name of a network. Tables show the name instead of the rates."""
 
-    def values(self, point: Point) -> tuple[str | None, ...]:
+    def values(self, point: DesignPoint) -> tuple[str | None, ...]:
         return (name_of(point.network),)
 
 

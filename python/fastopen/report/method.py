@@ -11,7 +11,7 @@ from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
 from fastopen.contract import LinkDirection, Network, WorldRecord
-from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
+from fastopen.experiments import ARMS, DesignPoint, Factor, Setup, of_part
 from fastopen.experiments.factors import Part
 
 # If there are more setups or links, the text does not list them.
@@ -195,7 +195,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
             yield _of_factor(factor, points)
 
 
-def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
+def _of_factor(factor: Factor, points: Iterable[DesignPoint]) -> str:
     """Return the values of a setting as a phrase, such as `an MTU of 1280 or 1500 bytes`."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from fastopen.common.grid import Column, Entry, Tone, keys
-from fastopen.experiments import Factor, Point
+from fastopen.experiments import DesignPoint, Factor
 
 MISSING: Final = "-"
 
 
-def factor_entry(factor: Factor, point: Point) -> Entry:
+def factor_entry(factor: Factor, point: DesignPoint) -> Entry:
     """Return a table entry with the value of a setting (factor), such as the RTT, at `point`, a combination
     of settings. If all rows have this value, the table's subtitle shows it instead, such as `RTT 20 ms`."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError, did_you_mean, unreadable, unwritable
-from fastopen.experiments import Experiment, Point, varying_factors
+from fastopen.experiments import DesignPoint, Experiment, varying_factors
 from fastopen.runs.database import LIST_THEM, OWN_FILES, FolderLock, holds_run, is_database
 from fastopen.runs.export.folder import FORMATS, UNFINISHED, is_exported
 from fastopen.runs.packets import FOLDER as PACKETS
@@ -125,7 +125,7 @@ def summary_of(folder: Path) -> RunSummary:
 def _varying(experiment: Experiment) -> tuple[str, ...]:
     """Return the varying settings except RTT and client, such as `initial window 4, 10`."""
     factors = varying_factors(experiment)
-    points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
+    points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
         f"{factor.title} {', '.join(dict.fromkeys(map(factor.text_at, points)))} {factor.unit}".rstrip()
         for factor in factors.varying

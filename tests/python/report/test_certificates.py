@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
-from fastopen.experiments import Point, make_plan
+from fastopen.experiments import DesignPoint, make_plan
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
 from fastopen.report.result_tables import level_grid, syn_grid
@@ -36,7 +36,7 @@ def with_times(found: Results, ms: Any) -> Results:
     return replace(found, cells=[timed(one) for one in found.cells])
 
 
-def ms_of(point: Point) -> float:
+def ms_of(point: DesignPoint) -> float:
     """Return 300 ms, 100 more for large certificates without resumption, 40 less with warm cookies."""
     tls, arm = point.setup.tls, point.arm
     assert tls is not None
@@ -65,7 +65,7 @@ def test_one_sentence_says_what_certificates_cost_and_what_saves_it_again() -> N
     ],
 )
 def test_a_remedy_that_adds_time_is_not_said_to_save_nothing(added_ms: float, shown: str) -> None:
-    def ms(point: Point) -> float:
+    def ms(point: DesignPoint) -> float:
         assert point.setup.tls is not None
         return ms_of(point) + (100 + added_ms) * (point.setup.tls.session == "resumed")
 

@@ -13,7 +13,7 @@ from fastopen.analysis.attribution import Attribution, attribute
 from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
-from fastopen.experiments import FACTORS, Cell, Factor, Point
+from fastopen.experiments import FACTORS, Cell, DesignPoint, Factor
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 
@@ -121,7 +121,7 @@ def match(before: Side, after: Side) -> Matching:
     )
 
 
-def points(side: Side) -> list[Point]:
+def points(side: Side) -> list[DesignPoint]:
     """Return the network, setup (client, servers, TLS) and engine (real or virtual time) of each result."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
