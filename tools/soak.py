@@ -24,7 +24,7 @@ from fastopen.common.errors import InputError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.origins import KeyShare
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
-from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
+from fastopen.experiments import COMMAND_LINE, make_plan, read_settings
 from fastopen.pages import Page
 from fastopen.pages.model import parse_page
 
@@ -167,7 +167,7 @@ def cases(seed: int, first: int = 0) -> Iterator[Case]:
         rng = random.Random(f"{seed} {number}")
         page, asked = random_page(rng), random_settings(rng)
         try:
-            experiment = read_asked(asked, COMMAND_LINE).experiment(
+            experiment = read_settings(asked, COMMAND_LINE).experiment(
                 name="soak", pages=[page.name], seed=number
             )
             changes = {"engines": ["virtual"], "repeats": 1}

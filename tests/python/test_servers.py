@@ -14,7 +14,7 @@ from fastopen.contract import Job
 from fastopen.engines import describe_servers
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.stored import can_be_stored
-from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_asked, read_experiment
+from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_experiment, read_settings
 from made_up_run import made_up_page
 from places import ROOT
 
@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples" / "servers"
 
 
 def asked(**written: object) -> Experiment:
-    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+    return read_settings(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
 
 
 def job(server: list[str]) -> Job:

@@ -19,7 +19,7 @@ from fastopen.experiments import (
     Experiment,
     Factor,
     Setup,
-    read_asked,
+    read_settings,
     with_clients,
 )
 from fastopen.experiments.factors import ENGINE
@@ -88,7 +88,7 @@ NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
 
 def engines_asked(text: str) -> list[AskedEngine]:
     """Parse a list of engines, such as `host,virtual`. Raises InputError for an unknown engine."""
-    return read_asked({ENGINE.name: text}, COMMAND_LINE).engines()
+    return read_settings({ENGINE.name: text}, COMMAND_LINE).engines()
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:

@@ -22,7 +22,7 @@ from fastopen.experiments.factor_values import (
     Combine,
     SettingSource,
     networks_asked,
-    read_asked,
+    read_settings,
     setups_asked,
     unknown,
 )

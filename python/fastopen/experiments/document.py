@@ -10,7 +10,7 @@ from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
 from fastopen.contract.part import Part
-from fastopen.experiments.factor_values import SettingSource, read_asked, unknown
+from fastopen.experiments.factor_values import SettingSource, read_settings, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.experiments.published import check_table
@@ -70,7 +70,7 @@ def experiment_of(
     combine = others.pop(COMBINE, combine or "cross")
     named = others.pop(NAMED, named)
     with collected(problems):
-        asked = read_asked(
+        requested = read_settings(
             {**written, **(factors or {})}, source, combine=combine, folder=folder, named=named
         )
     try:
@@ -84,7 +84,7 @@ def experiment_of(
     if spec.corpus is not None and "seed" not in spec.corpus.model_fields_set:
         given["corpus"] = spec.corpus.model_copy(update={"seed": spec.seed})
     draws = {} if spec.vary is None else {"repeats": DRAWS}
-    return asked.experiment(**{**draws, "seed": spec.seed, **given})
+    return requested.experiment(**{**draws, "seed": spec.seed, **given})
 
 
 def _split(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
@@ -87,7 +87,7 @@ def toml_file(path: Path) -> SettingSource:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedSettings:
     """Settings that a user requested, in base units (us, bytes, bit/s), each with one or more values. `named`
     are networks that were requested by a name, such as `4g`. `combine`: networks have all combinations of the
     values (`cross`), or the first value of each setting, the second value of each, and so on (`zip`)."""
@@ -106,10 +106,10 @@ class Asked:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
                 raise self.fault("a trace replaces the rate", (way, trace), "drop one of them")
-        asked = list(self._networks())
-        self._check_needs(asked)
+        requested = list(self._networks())
+        self._check_needs(requested)
         with self._converted_errors("network"):
-            networks = [_network(_applying(values)) for values in asked]
+            networks = [_network(_applying(values)) for values in requested]
         for one in networks:
             least = min(limit.queue_bytes or one.mtu_bytes for limit in (one.down, one.up))
             if least < one.mtu_bytes:
@@ -210,11 +210,11 @@ class Asked:
         return [one for one in words if one in offered and (one != "early" or self._tls13)]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
-        asked = self.values.get
-        if False in asked("origins_keep_alive", ()) or True in asked("single_threaded", ()):
+        values = self.values.get
+        if False in values("origins_keep_alive", ()) or True in values("single_threaded", ()):
             return ["1.1"]
         offered = frozenset.intersection(*(one.type.http_over_tls - one.type.only_by_name for one in clients))
-        quic = self._tls13 and {*asked("congestion_control", ())} <= {*QUIC_CONGESTION_CONTROLS}
+        quic = self._tls13 and {*values("congestion_control", ())} <= {*QUIC_CONGESTION_CONTROLS}
         return [one for one in ALL_HTTP if one in offered and (one != "3" or quic)]
 
     @property
@@ -244,9 +244,9 @@ class Asked:
         """Return an experiment with the requested settings and the fields `others`, such as `pages`. Raises
         InputError if a setting is invalid, or if settings contradict each other."""
         arms, setups = self.arms_and_setups()
-        asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
+        requested = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         with self._converted_errors():
-            return Experiment(**asked, **others)  # type: ignore[arg-type]
+            return Experiment(**requested, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
         """Return an error with a message, and a remedy that users can try. It names the settings `names`, but
@@ -282,9 +282,9 @@ class Asked:
 
     def _check_clients(self, clients: Sequence[Client]) -> None:
         for client in clients:
-            asked, total = client.connections_per_host, client.connections_total
-            if asked > total:
-                message = f"{asked} connections to a host, but {client.profile} opens {total} in total"
+            per_host, total = client.connections_per_host, client.connections_total
+            if per_host > total:
+                message = f"{per_host} connections to a host, but {client.profile} opens {total} in total"
                 remedy = f"use at most {total}, or a larger --connections-total"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
         for factor in of_part("client", "tls"):
@@ -298,14 +298,14 @@ class Asked:
                 raise self.fault(f"works only with --client={named}", (factor.name,), remedy)
 
 
-def read_asked(
+def read_settings(
     written: Mapping[str, object],
     source: SettingSource,
     *,
     combine: object = "cross",
     folder: Path | None = None,
     named: object = None,
-) -> Asked:
+) -> RequestedSettings:
     """Check the settings that a user wrote, and convert them to base units. `written` maps their names to
     values, or to None if not requested. Several values are a list, or a text with commas. `named` has names
     of predefined networks, such as `4g`. If several settings have several values, `combine` is `cross` for
@@ -324,7 +324,7 @@ def read_asked(
     with collected(problems):
         networks = _read_named(named, values, source)
     raise_all(problems)
-    return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path(), tuple(networks))
+    return RequestedSettings(values, source, cast("Combine", combine), folder or Path(), tuple(networks))
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
@@ -376,13 +376,13 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 def networks_asked(**written: object) -> list[Network]:
     """Return a network for each combination of settings such as `rtt="20ms,100ms"`. Raises InputError."""
-    return read_asked(written, COMMAND_LINE).networks()
+    return read_settings(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
     """Return a setup (client and servers) for each combination of the values of settings. For example,
     `profile="browser,mget"` makes two setups. Raises InputError if a value is invalid."""
-    _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
+    _, setups = read_settings(written, COMMAND_LINE).arms_and_setups()
     return setups
 
 

@@ -18,7 +18,7 @@ from fastopen.common.resources import cache_folder
 from fastopen.common.versions import version_of
 from fastopen.contract import LoadRecord, Network
 from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels
-from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_asked
+from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_settings
 from fastopen.pages import Explanation, ImportedPage, Page
 from fastopen.pages.files import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
@@ -59,11 +59,11 @@ class _Recording:
     def experiment(self) -> Experiment:
         """Return an experiment that loads one page once over the recorder's network, without TFO, and with
         the default settings of a run."""
-        asked = read_asked({}, COMMAND_LINE).experiment(
+        experiment = read_settings({}, COMMAND_LINE).experiment(
             name="recording", pages=[self.imported.page.name], seed=0
         )
         changes = {"networks": [self.network], "arms": [BASELINE.name], "engines": ["virtual"], "repeats": 1}
-        return asked.model_copy(update=changes)
+        return experiment.model_copy(update=changes)
 
     @property
     def file(self) -> Path:

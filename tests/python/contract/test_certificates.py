@@ -5,7 +5,7 @@ import pytest
 from fastopen.common.errors import InputError
 from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, STRUCTURE_BYTES
-from fastopen.experiments import COMMAND_LINE, read_asked
+from fastopen.experiments import COMMAND_LINE, read_settings
 
 
 def test_a_chain_has_five_signatures_two_keys_and_the_structure_of_a_public_one() -> None:
@@ -46,22 +46,22 @@ def test_a_kind_sets_the_size_of_the_chain_unless_there_is_one() -> None:
 )
 def test_what_tls_does_not_have_is_refused_by_name(written: dict[str, str], place: str) -> None:
     with pytest.raises(InputError) as raised:
-        read_asked(written, COMMAND_LINE).arms_and_setups()
+        read_settings(written, COMMAND_LINE).arms_and_setups()
     assert raised.value.place == place
 
 
 def test_classical_certificates_go_with_tls_12() -> None:
-    (setup,) = read_asked({"certificates": "rsa", "tls": "1.2"}, COMMAND_LINE).arms_and_setups()[1]
+    (setup,) = read_settings({"certificates": "rsa", "tls": "1.2"}, COMMAND_LINE).arms_and_setups()[1]
     assert setup.tls == Tls(version="1.2", certificates="rsa")
 
 
 def test_a_comparison_of_certificates_loads_each_remedy_by_itself() -> None:
     def remedies(**written: str) -> list[tuple[object, ...]]:
-        setups = read_asked({"certificates": "ecdsa,ml-dsa-44", **written}, COMMAND_LINE).arms_and_setups()[1]
+        written = {"certificates": "ecdsa,ml-dsa-44", **written}
         usual = ("none", "none", 10)
         found: list[tuple[object, ...]] = [
             (one.tls.session, one.tls.certificate_compression, one.tcp.initial_window_segments)
-            for one in setups
+            for one in read_settings(written, COMMAND_LINE).arms_and_setups()[1]
             if one.tls is not None and one.tls.certificates == "ml-dsa-44"
         ]
         assert found.count(usual) <= 1

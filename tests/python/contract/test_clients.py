@@ -25,7 +25,7 @@ from fastopen.experiments import (
     clients_of,
     load_experiment,
     make_plan,
-    read_asked,
+    read_settings,
     setups_of,
     with_clients,
 )
@@ -123,9 +123,9 @@ def test_a_tool_that_reports_error_answers_by_its_exit_code_has_loaded_the_page(
 
 @pytest.mark.parametrize("client", ["chromium", "wget2", "wget", "aria2c"])
 def test_clients_that_speak_http_1_1_whatever_they_are_asked_are_not_run_as_1_0(client: str) -> None:
-    asked = read_asked({"client": client, "http": "1.0"}, COMMAND_LINE)
+    requested = read_settings({"client": client, "http": "1.0"}, COMMAND_LINE)
     with pytest.raises(InputError, match=f"runs {client} with .*, not with HTTP/1.0"):
-        asked.experiment(name="my", pages=["p"], seed=1)
+        requested.experiment(name="my", pages=["p"], seed=1)
 
 
 def test_clients_that_read_pages_get_bodies_that_can_be_read() -> None:

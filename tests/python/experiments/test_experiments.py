@@ -14,8 +14,8 @@ from fastopen.experiments import (
     load_experiment,
     packaged_experiments,
     published_cells,
-    read_asked,
     read_experiment,
+    read_settings,
 )
 from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file
@@ -237,8 +237,8 @@ def test_a_trace_that_cannot_be_used_is_refused(tmp_path: Path, text: str, messa
 
 
 def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
-    asked = read_asked({"loss": "0%,1%"}, COMMAND_LINE, named="4g,dsl")
-    networks = [(one.rtt_us, one.down.rate_bit_per_s, one.down.loss) for one in asked.networks()]
+    requested = read_settings({"loss": "0%,1%"}, COMMAND_LINE, named="4g,dsl")
+    networks = [(one.rtt_us, one.down.rate_bit_per_s, one.down.loss) for one in requested.networks()]
     assert networks == [
         *((170_000, 9_000_000, 0.0), (50_000, 1_500_000, 0.0)),
         *((170_000, 9_000_000, 0.01), (50_000, 1_500_000, 0.01)),
@@ -254,7 +254,7 @@ def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
 )
 def test_what_a_named_network_cannot_be_is_said(named: str, written: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as raised:
-        read_asked(written, COMMAND_LINE, named=named)
+        read_settings(written, COMMAND_LINE, named=named)
     assert str(raised.value).startswith(message)
 
 

@@ -23,8 +23,8 @@ from fastopen.experiments import (
     make_plan,
     name_of,
     point_of,
-    read_asked,
     read_experiment,
+    read_settings,
     varying_factors,
 )
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
@@ -83,7 +83,7 @@ def factor_of(name: str) -> Factor:
 
 
 def by_options(written: Mapping[str, Any]) -> Experiment:
-    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+    return read_settings(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
 
 
 def by_file(folder: Path, written: Mapping[str, Any]) -> Experiment:
@@ -337,7 +337,7 @@ def test_fields_of_the_contract_that_no_factor_covers_are_known() -> None:
 
 
 def test_a_factor_that_is_set_to_none_needs_no_other_factor() -> None:
-    (network,) = read_asked({"rtt": "20ms", "resolver_rtt": "none"}, COMMAND_LINE).networks()
+    (network,) = read_settings({"rtt": "20ms", "resolver_rtt": "none"}, COMMAND_LINE).networks()
     assert network.resolver_rtt_us is None
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from fastopen.analysis.statistics.first_flight import syn_data_max
 from fastopen.common.errors import InputError
 from fastopen.contract import LinkDirection, Network
-from fastopen.experiments import COMMAND_LINE, read_asked
+from fastopen.experiments import COMMAND_LINE, read_settings
 from fastopen.experiments.client_settings import client_of
 from fastopen.experiments.model import Experiment, Setup
 
@@ -23,15 +23,15 @@ def network(ip: str, mtu_bytes: int = 1500) -> Network:
 
 @pytest.mark.parametrize("asked", ["4,6", ["4", "6"], [4, 6]])
 def test_both_versions_are_asked_for_by_text_or_number(asked: object) -> None:
-    networks = read_asked({"ip": asked}, COMMAND_LINE).networks()
+    networks = read_settings({"ip": asked}, COMMAND_LINE).networks()
     assert {one.ip for one in networks} == {"4", "6"}
-    assert {one.ip for one in read_asked({}, COMMAND_LINE).networks()} == {"4"}
+    assert {one.ip for one in read_settings({}, COMMAND_LINE).networks()} == {"4"}
 
 
 @pytest.mark.parametrize("wrong", ["5", 46, "ipv6", True])
 def test_other_versions_are_refused(wrong: object) -> None:
     with pytest.raises(InputError):
-        read_asked({"ip": wrong}, COMMAND_LINE).networks()
+        read_settings({"ip": wrong}, COMMAND_LINE).networks()
 
 
 def test_a_header_of_ipv6_takes_20_bytes_more() -> None:

@@ -17,7 +17,7 @@ from fastopen.experiments import (
     clients_of,
     make_plan,
     networks_asked,
-    read_asked,
+    read_settings,
     setups_asked,
 )
 from fastopen.pages import Page, load_pages
@@ -104,7 +104,7 @@ def test_the_default_is_as_recorded_and_options_override_it() -> None:
     assert (all_over_tls.origins.http, all_over_tls.tls.security) == ("3", "tls")
     (foreign,) = setups_asked(server="nginx -c my.conf")
     assert foreign.tls is None
-    networks = read_asked({"rtt": "20ms", "down": "1mbit"}, COMMAND_LINE).networks()
+    networks = read_settings({"rtt": "20ms", "down": "1mbit"}, COMMAND_LINE).networks()
     assert [(one.down.rate_bit_per_s, one.up.rate_bit_per_s) for one in networks] == [(1_000_000, 24_000_000)]
 
 

@@ -16,8 +16,8 @@ from fastopen.contract import Client, LoadRecord, Origins, Tcp
 from fastopen.experiments import (
     COMMAND_LINE,
     clients_of,
-    read_asked,
     read_experiment,
+    read_settings,
     setups_of,
     varying_factors,
     with_clients,
@@ -33,7 +33,7 @@ MS = 1_000_000
 
 
 def asked_setups(client: str, view: str) -> Any:
-    return read_asked({"client": client, "view": view}, COMMAND_LINE).arms_and_setups()[1]
+    return read_settings({"client": client, "view": view}, COMMAND_LINE).arms_and_setups()[1]
 
 
 def test_views_are_an_axis_of_chromium() -> None:

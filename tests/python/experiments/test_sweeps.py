@@ -17,8 +17,8 @@ from fastopen.experiments import (
     estimated_s,
     make_plan,
     networks_asked,
-    read_asked,
     read_experiment,
+    read_settings,
     slowed_down,
     varying_factors,
 )
@@ -246,7 +246,7 @@ def test_zipped_lists_of_any_length_give_that_many_networks(names: list[str], le
     units = {"down": "mbit", "up": "mbit", "queue": "kB", "loss": "%", "rtt": "ms"}
     values = {name: [f"{n + 2}{units[name]}" for n in range(length)] for name in names}
     asked = {"rtt": "20ms", **values}
-    zipped, crossed = (read_asked(asked, COMMAND_LINE, combine=one).networks() for one in ("zip", "cross"))
+    zipped, crossed = (read_settings(asked, COMMAND_LINE, combine=one).networks() for one in ("zip", "cross"))
     assert len(zipped) == (length if names else 1)
     assert len(crossed) == length ** len(names)
 

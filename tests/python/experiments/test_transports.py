@@ -9,7 +9,7 @@ import pytest
 from fastopen.analysis.attribution import Kind, critical_path
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord, Tls
-from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
+from fastopen.experiments import COMMAND_LINE, make_plan, read_settings
 from fastopen.experiments.arms import arms_and_tls
 from fastopen.experiments.files import read_experiment
 from fastopen.runs.export.har import _timings
@@ -37,7 +37,7 @@ def test_words_of_transports_say_whether_there_is_tls(words: Any, tls: Any, arms
 
 def test_a_list_of_versions_may_hold_none() -> None:
     written = {"tls": ["none", "1.2", "1.3"], "key_share": "x25519"}
-    over = [setup.tls for setup in read_asked(written, COMMAND_LINE).arms_and_setups()[1]]
+    over = [setup.tls for setup in read_settings(written, COMMAND_LINE).arms_and_setups()[1]]
     assert [one and one.version for one in over] == [None, "1.2", "1.3"]
     assert {one.key_share for one in over if one is not None} == {"x25519"}
 

@@ -11,7 +11,7 @@ from fastopen.analysis.attribution import analyse_run
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Value
-from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
+from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_settings
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.first_flight import findings
@@ -163,7 +163,7 @@ def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothin
 
 
 def asked(**written: Any) -> Experiment:
-    return read_asked(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
+    return read_settings(written, COMMAND_LINE).experiment(name="my", pages=["p"], seed=1)
 
 
 def flights(experiment: Experiment) -> list[tuple[str, str | None]]:

@@ -7,7 +7,7 @@ import pytest
 from fastopen.common.errors import InputError
 from fastopen.contract import Job, Tcp
 from fastopen.engines.base import Bodies, Event
-from fastopen.experiments import COMMAND_LINE, Experiment, read_asked
+from fastopen.experiments import COMMAND_LINE, Experiment, read_settings
 from fastopen.workflows.congestion import check_congestion_controls
 
 
@@ -30,8 +30,8 @@ class Asked:
 
 
 def experiment(*controls: str) -> Experiment:
-    asked = read_asked({"congestion_control": ",".join(controls)}, COMMAND_LINE)
-    return asked.experiment(name="my", pages=["p"], seed=1)
+    requested = read_settings({"congestion_control": ",".join(controls)}, COMMAND_LINE)
+    return requested.experiment(name="my", pages=["p"], seed=1)
 
 
 def test_those_that_are_unknown_are_all_named_with_what_there_is_and_what_was_meant() -> None:

@@ -10,7 +10,7 @@ from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
-from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_asked, with_drawn_seed
+from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_settings, with_drawn_seed
 from fastopen.pages import Choice
 from fastopen.pages.conditions import Condition
 from fastopen.pages.corpus import KINDS
@@ -80,13 +80,13 @@ def command(
         if settings.report and one.endswith(".html") and not Path(one).exists():
             remedy = "it writes report.html into the run's folder, which -o DIR names"
             raise InputError(f"takes no file name such as {one}", "--report", remedy)
-    asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
+    requested = read_settings(written, COMMAND_LINE, combine=combine, named=network)
     corpus = None
     if where.strip() or sample is not None:
         if where.strip():
             Condition(where, KINDS)  # raises InputError if the condition is wrong, before pages are read
         corpus = Choice(where=where, sample=sample, seed=seed or 0)
-    experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
+    experiment = requested.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
     pages = reading.pages(inputs, library or (), corpus, quiet=settings.quiet)

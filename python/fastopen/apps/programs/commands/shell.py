@@ -30,7 +30,7 @@ from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
 from fastopen.engines.bodies import BodiesFile
-from fastopen.experiments import COMMAND_LINE, of_part, read_asked
+from fastopen.experiments import COMMAND_LINE, of_part, read_settings
 from fastopen.pages import ImportedPage
 from fastopen.pages.model import page_of_hosts
 
@@ -130,14 +130,14 @@ def command(
     the end, it prints the use of TFO."""
     open_standard_streams()
     program = find_program()
-    asked = read_asked(written, COMMAND_LINE)
-    several = [name for name, values in asked.values.items() if len(values) > 1]
+    requested = read_settings(written, COMMAND_LINE)
+    several = [name for name, values in requested.values.items() if len(values) > 1]
     if several:
-        raise asked.fault("takes one value, not a list", several, "give one value")
-    (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
+        raise requested.fault("takes one value, not a list", several, "give one value")
+    (network,), (setup,) = requested.networks(), requested.arms_and_setups()[1]
     if network.names in ENCRYPTED_NAMES:
         message = "programs use the system's resolver, which sends lookups in cleartext"
-        raise asked.fault(message, ("names",), "use do53 or tcp")
+        raise requested.fault(message, ("names",), "use do53 or tcp")
     _check_engine(engine, command, out, kernel, date)
     servers = [_server(text) for text in serve or ()]
     if servers and page is None:

@@ -26,7 +26,7 @@ from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP
 from fastopen.common.units import format_duration_us
 from fastopen.contract import EngineName
-from fastopen.experiments import COMMAND_LINE, read_asked
+from fastopen.experiments import COMMAND_LINE, read_settings
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Real networks and programs"
@@ -104,7 +104,7 @@ def command(
         "repeats": repeats, "seed": seed,
     }  # fmt: skip
     asked = read_bench(bench, changes)
-    words = None if server is None else read_asked({"server": server}, COMMAND_LINE).values["server"][0]
+    words = None if server is None else read_settings({"server": server}, COMMAND_LINE).values["server"][0]
     if server_listen and words is None:
         raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
     chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
