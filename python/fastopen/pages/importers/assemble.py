@@ -27,17 +27,17 @@ _SAME_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from a request to its initiator, the request whose response led to it. `by` is the initiator's
-    index, and `way` the evidence for it. The browser makes the request when `at_bytes` of the initiator's
-    body have arrived and been processed for `processing_us`. `phase` is relative to the load event."""
+    """The link from a request to its initiator, the request whose response led to it. The browser makes the
+    request when `at_bytes` of the initiator's body have arrived and been processed for `processing_us`.
+    `phase` is relative to the load event."""
 
-    by: int | None
-    """The initiator's index; None for the root."""
+    initiator: int | None
+    """The index of the initiator; None for the root."""
     at_bytes: int | None = None
     """Number of the initiator's body bytes that must arrive before the request; None: all."""
     type: ResourceType | None = None
     """The exchange's type, if the initiator's reference implies it (such as `<img>`); otherwise None."""
-    way: str = "referenced"
+    evidence: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
     phase: Phase = "load"
@@ -74,7 +74,7 @@ def page_of(
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:
-        notes.add(edge.way)
+        notes.add(edge.evidence)
     for one in kept:
         notes.update(one.notes)
     types = _types(exchanges, edges)
@@ -84,7 +84,7 @@ def page_of(
             type=types[index],
             server_think_us=edge.think_us,
             server_send_us=edge.send_us,
-            initiator=positions[edge.by],
+            initiator=positions[edge.initiator],
             initiator_at_bytes=edge.at_bytes,
             processing_us=edge.processing_us,
             phase=edge.phase,
@@ -114,6 +114,6 @@ def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, R
     types[next(iter(edges))] = "document"
     # A redirect has the type of its target, because its own MIME type is arbitrary.
     for index, edge in reversed(edges.items()):
-        if edge.by is not None and exchanges[edge.by].location == exchanges[index].url:
-            types[edge.by] = types[index]
+        if edge.initiator is not None and exchanges[edge.initiator].location == exchanges[index].url:
+            types[edge.initiator] = types[index]
     return types

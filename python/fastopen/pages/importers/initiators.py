@@ -55,10 +55,10 @@ class InitiatorResolver:
             frame = self._frame_of(index)
             found.append(self._initiator(index, entry, frame) if index else (None, ""))
             self._remember(index, entry, frame)
-        ways = {way for _, way in found}
-        if ways.isdisjoint(("inferred", "named")):
+        evidence = {kind for _, kind in found}
+        if evidence.isdisjoint(("inferred", "named")):
             return found, "recorded"
-        return found, "mixed" if "recorded" in ways else "inferred"
+        return found, "mixed" if "recorded" in evidence else "inferred"
 
     def _remember(self, index: int, entry: Exchange, frame: int) -> None:
         if entry.before is not None:

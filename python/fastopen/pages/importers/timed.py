@@ -57,7 +57,7 @@ def page_with_times(
     phases: list[Phase] = []
     edges: dict[int, Edge] = {}
     for index, one in enumerate(ordered):
-        parent, way = initiators[index]
+        parent, evidence = initiators[index]
         at_bytes, processing = None, 0.0
         if parent is None:
             phases.append("load")
@@ -71,7 +71,7 @@ def page_with_times(
         edges[index] = Edge(
             parent,
             at_bytes,
-            way=way,
+            evidence=evidence,
             processing_us=_us(processing),
             phase=phases[-1],
             think_us=_us(servers.thinking(index, round_trip)),

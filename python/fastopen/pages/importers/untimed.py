@@ -116,12 +116,12 @@ def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):
-        if edge.type is None and edge.way != "referenced":
+        if edge.type is None and edge.evidence != "referenced":
             waited_for = exchanges[index].delays_load_event
         else:
             waited_for = edge.type not in ("xhr", "other")
-        phase = phases.get(index, "load" if waited_for else "async") if edge.by is not None else "load"
+        phase = phases.get(index, "load" if waited_for else "async") if edge.initiator is not None else "load"
         found[index] = replace(edge, phase=phase)
-        if edge.way == "redirected":
-            phases[edge.by] = phase
+        if edge.evidence == "redirected":
+            phases[edge.initiator] = phase
     return found
