@@ -53,17 +53,17 @@ class Graph:
         in documents and stylesheets, and any other URLs in texts, such as scripts."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
-            self.grow(edges, news)
+            self.add_referenced(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
         """Follow redirects, and references in documents and stylesheets, from the exchange `root`. Return the
         exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
-        self.grow(edges, [root])
+        self.add_referenced(edges, [root])
         return edges
 
-    def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
+    def add_referenced(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
         """Follow redirects, and references in documents and stylesheets, from the exchanges `started`. Add
         the exchanges found to `edges`, which maps each exchange's index to the link to its initiator."""
         # Breadth-first, because resources near the root are requested earlier.

@@ -67,7 +67,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
             continue
         edges[index] = _guess(graph, edges, exchange)
         # The page also gets the exchanges to which this exchange refers.
-        graph.grow(edges, [index])
+        graph.add_referenced(edges, [index])
         placed |= edges.keys()
 
 
