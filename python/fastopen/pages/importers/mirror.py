@@ -22,7 +22,7 @@ from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import wide_documents
+from fastopen.pages.importers.roots import page_documents
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.recording import ImportedPage
 
@@ -103,7 +103,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
         roots=roots,
         resolve=mirror.resolve,
         complete=False,
-        find_roots=wide_documents,
+        find_roots=page_documents,
     )
 
 

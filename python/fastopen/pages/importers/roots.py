@@ -91,7 +91,7 @@ def navigated_or_widest(graph: Graph) -> list[int]:
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
-def wide_documents(graph: Graph) -> list[int]:
+def page_documents(graph: Graph) -> list[int]:
     """Return the indices of the documents that count as pages, not as frames or advertisements in pages. A
     document counts as a page if references lead from it to at least five other resources. If there is none,
     return the document from which references lead to the most resources."""
