@@ -10,7 +10,7 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
-from fastopen.pages.importers.har.parts import Parts
+from fastopen.pages.importers.har.parts import HarEntry
 from fastopen.pages.importers.har.sizes import sizes_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
@@ -69,18 +69,18 @@ def read_entry(
     `notes`, if page loads cannot include it (such as a WebSocket). `order`: its index. `place`: its place in
     the file, for errors. `writer`: deviations of the program that wrote the HAR. `previous` (the start of the
     entry before) or else `page_start` replaces a missing start time. Raises InputError if it is invalid."""
-    parts = _parts(raw, place)
-    raw = parts.entry
-    status = int(coerce.number(parts.response.get("status")) or 0)
-    method = coerce.text(parts.request.get("method")).strip().upper()
+    entry = _har_entry(raw, place)
+    raw = entry.raw
+    status = int(coerce.number(entry.response.get("status")) or 0)
+    method = coerce.text(entry.request.get("method")).strip().upper()
     if method not in _METHODS:
         method = "GET"
     recorded = _recorded_type(raw)
-    left_out = _left_out(parts, status, method, recorded)
+    left_out = _left_out(entry, status, method, recorded)
     if left_out is not None:
         notes.add(left_out)
         return None
-    written = parts.request["url"]
+    written = entry.request["url"]
     url = urls.cleaned(written)
     if url is None and _NAMED_HOST.match(written):
         notes.add("no_host")
@@ -88,15 +88,15 @@ def read_entry(
     if url is None:
         raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()
-    sent, got, text = parts.sent, parts.got, parts.text
-    times = _times(parts, url, page_start, previous, guessed, writer)
-    mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), got)
-    sizes = sizes_of(parts, url, method, status, guessed)
+    sent, got, text = entry.request_headers, entry.response_headers, entry.text
+    times = _times(entry, url, page_start, previous, guessed, writer)
+    mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), got)
+    sizes = sizes_of(entry, url, method, status, guessed)
     if sizes.body_bytes <= 1:
         # The first byte is also the last, so the time after it was spent in the browser, not in the network.
         times.end = times.first_byte
     of_type = kinds.type_of(url, mime, sent, recorded)
-    location = coerce.text(parts.response.get("redirectURL")) or coerce.header(got, "location")
+    location = coerce.text(entry.response.get("redirectURL")) or coerce.header(got, "location")
     referer = coerce.header(sent, "referer")
     destination = kinds.destination_of(sent)
     asked_by = coerce.text(coerce.mapping(raw.get("_initiator")).get("type")).lower()
@@ -111,7 +111,7 @@ def read_entry(
         **sizes._asdict(),
         recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, sizes.body_bytes),
         text=text,
-        http=_version(parts, pushed),
+        http=_version(entry, pushed),
         freshness=freshness_of(method, status, got, times.end),
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
@@ -129,7 +129,7 @@ def read_entry(
     )
 
 
-def _parts(raw: object, place: str) -> Parts:
+def _har_entry(raw: object, place: str) -> HarEntry:
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = raw.get("request"), raw.get("response")
@@ -140,27 +140,30 @@ def _parts(raw: object, place: str) -> Parts:
         raise InputError("missing" if url is None else "is not a string", f"{place}.request.url")
     if not isinstance(response, dict):
         raise InputError("missing" if response is None else "is not an object", f"{place}.response")
-    return Parts(raw)
+    return HarEntry(raw)
 
 
-def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> str | None:
+def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -> str | None:
     """Return the reason why a recorded request cannot be replayed, as a key of notes.SENTENCES; None if it
     can. `recorded` is the type of resource in the recording, such as `websocket`."""
-    scheme = urls.scheme_of(parts.request["url"])
+    scheme = urls.scheme_of(entry.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
     if scheme and scheme not in urls.DEFAULT_PORTS:
         return "scheme"
-    if status == 101 or coerce.text(parts.entry.get("_resourceType")).lower() == "websocket":
+    if status == 101 or coerce.text(entry.raw.get("_resourceType")).lower() == "websocket":
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
-    mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), parts.got)
+    mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), entry.response_headers)
     if kinds.is_event_stream(mime, recorded):
         return "event_stream"
     declared = (
-        coerce.text(coerce.mapping(parts.request.get("postData")).get("mimeType")),
-        *(coerce.header(fields, "content-type") or "" for fields in (parts.sent, parts.got)),
+        coerce.text(coerce.mapping(entry.request.get("postData")).get("mimeType")),
+        *(
+            coerce.header(fields, "content-type") or ""
+            for fields in (entry.request_headers, entry.response_headers)
+        ),
     )
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
     return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, *declared))} else None
@@ -171,9 +174,9 @@ def _recorded_type(raw: Mapping[str, Any]) -> str | None:
     return next((name for name in names if name in kinds.RECORDED), None)
 
 
-def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
-    raw = parts.entry
-    named = [coerce.text(v).strip() for v in (parts.response.get("httpVersion"), raw.get("_protocol"))]
+def _version(entry: HarEntry, pushed: bool) -> HttpVersion | None:
+    raw = entry.raw
+    named = [coerce.text(v).strip() for v in (entry.response.get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
             return version
@@ -193,10 +196,10 @@ def _connection_id(raw: Mapping[str, Any]) -> str | None:
 
 
 def _times(
-    parts: Parts, url: str, page_start: float | None, previous: float | None, notes: Notes, writer: Writer
+    entry: HarEntry, url: str, page_start: float | None, previous: float | None, notes: Notes, writer: Writer
 ) -> Times:
-    raw = parts.entry
-    timings = {key: coerce.milliseconds(value) for key, value in parts.timings.items()}
+    raw = entry.raw
+    timings = {key: coerce.milliseconds(value) for key, value in entry.timings.items()}
     found = _webpagetest_times(raw, page_start)
     if found is None:
         start = coerce.moment_ms(raw.get("startedDateTime"))
@@ -283,42 +286,42 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
     return content.store.add(body) if len(body) == body_bytes else None
 
 
-def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
+def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
     """Return the key of notes.SENTENCES, such as `cached`, if the browser answered a request without the
     network. Return None if the network carried it. `timed` is True if the file has network times."""
     # For a request that HSTS upgrades to https, Chrome writes an internal redirect. It marks it with a header
     # and with the phrase of its status.
-    response = parts.response
+    response = entry.response
     if is_redirect(int(coerce.number(response.get("status")) or 0)):
         own_phrase = coerce.text(response.get("statusText")) == "Internal Redirect"
-        if coerce.header(parts.got, "non-authoritative-reason") is not None or (
-            own_phrase and not parts.entry.get("serverIPAddress")
+        if coerce.header(entry.response_headers, "non-authoritative-reason") is not None or (
+            own_phrase and not entry.raw.get("serverIPAddress")
         ):
             return "internal"
-    return "cached" if _is_cached(parts, times, timed) else None
+    return "cached" if _is_cached(entry, times, timed) else None
 
 
-def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
+def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
     """Return True if the response is from the recorder's cache.
 
     Chrome marks such entries (`_fromCache`), or writes content with a transfer of 0 bytes; its oldest
     versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
     0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
     is True if the file has entries with network times."""
-    raw, response, timings = parts.entry, parts.response, parts.timings
+    raw, response, timings = entry.raw, entry.response, entry.timings
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
     if "cache" in coerce.text(raw.get("_fetchType")).lower():
         return True
-    if parts.transferred is not None:
+    if entry.transferred is not None:
         return False
-    headers = [coerce.number(side.get("headersSize")) for side in (parts.request, response)]
+    headers = [coerce.number(side.get("headersSize")) for side in (entry.request, response)]
     spent = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
     took_no_time = headers == [0, 0] and bool(timings) and all(value == 0 for value in spent)
     if timed and took_no_time and not raw.get("serverIPAddress"):
         return True
     body = coerce.number(response.get("bodySize"))
-    content = coerce.size(parts.content.get("size"))
+    content = coerce.size(entry.content.get("size"))
     if body is not None and body > 0:
         return False
     if content and coerce.number(response.get("_transferSize")) == 0:

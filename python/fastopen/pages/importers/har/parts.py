@@ -67,15 +67,15 @@ class BodyStripper:
             return None
 
 
-class Parts:
-    """The parts of a HAR entry, such as request and response. A missing or invalid part is empty."""
+class HarEntry:
+    """An entry of a HAR: a request, its response and their times. A missing or invalid part is empty."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.entry = raw
+        self.raw = raw
         self.request = coerce.mapping(raw.get("request"))
         self.response = coerce.mapping(raw.get("response"))
-        self.sent: Headers = self.request.get("headers", Headers())
-        self.got: Headers = self.response.get("headers", Headers())
+        self.request_headers: Headers = self.request.get("headers", Headers())
+        self.response_headers: Headers = self.response.get("headers", Headers())
         self.content = coerce.mapping(self.response.get("content"))
         self.timings = coerce.mapping(raw.get("timings"))
         kept = self.content.get("text")

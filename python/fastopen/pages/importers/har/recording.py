@@ -12,7 +12,7 @@ from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, HarPage
 from fastopen.pages.importers.har.entry import Writer, answered_locally, read_entry, writer_of
-from fastopen.pages.importers.har.parts import BodyStripper, Parts
+from fastopen.pages.importers.har.parts import BodyStripper, HarEntry
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
@@ -254,7 +254,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     """Drop entries that used no network, except a page's main document from the cache, because every page
     needs one. Also set `before` of each entry to the redirect or CORS preflight that led to it."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
-    answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
+    answers = ((one, answered_locally(HarEntry(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}
     chains.link_chains(entries)
     first = min(entries, key=lambda e: (e.at.start, e.order), default=None)

@@ -9,7 +9,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
-from fastopen.pages.importers.har.parts import Parts
+from fastopen.pages.importers.har.parts import HarEntry
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import body_is_empty
 
@@ -32,25 +32,27 @@ class Sizes(NamedTuple):
     body_bytes: int
 
 
-def sizes_of(parts: Parts, url: str, method: str, status: int, notes: Notes) -> Sizes:
+def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) -> Sizes:
     """Return the header and body sizes of a HAR entry. The sizes that the entry does not have are guessed or
     derived from others, and counted in `notes`."""
-    request, response = parts.request, parts.response
-    versions = (parts.entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
-    binary = parts.sent.binary or parts.got.binary
+    request, response = entry.request, entry.response
+    versions = (entry.raw.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
+    binary = entry.request_headers.binary or entry.response_headers.binary
     binary |= any(coerce.text(version).lower().strip().startswith(_BINARY) for version in versions)
     request_line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
     host = len(f"host: {urls.host_of(url)}\r\n")
-    written = request_line + (0 if coerce.header(parts.sent, "host") is not None else host)
-    sent = _header(request, parts.sent, written, TYPICAL_REQUEST, binary, notes, "request_headers")
+    written = request_line + (0 if coerce.header(entry.request_headers, "host") is not None else host)
+    sent = _header(request, entry.request_headers, written, TYPICAL_REQUEST, binary, notes, "request_headers")
     phrase = _PHRASES.get(status, coerce.text(response.get("statusText")))
     status_line = len(f"HTTP/1.1 {status} {phrase}\r\n")
-    got = _header(response, parts.got, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers")
+    got = _header(
+        response, entry.response_headers, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers"
+    )
     return Sizes(
         request_header_bytes=max(request_line + host + 2, sent),
-        request_body_bytes=_request_body(request, parts.sent, method),
+        request_body_bytes=_request_body(request, entry.request_headers, method),
         response_header_bytes=max(status_line + 2, got),
-        body_bytes=0 if body_is_empty(method, status) else _body(parts, notes),
+        body_bytes=0 if body_is_empty(method, status) else _body(entry, notes),
     )
 
 
@@ -108,20 +110,20 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
     return sum(_utf8_bytes(one.get("name")) + _utf8_bytes(one.get("value")) + 2 for one in fields)
 
 
-def _body(parts: Parts, notes: Notes) -> int:
+def _body(entry: HarEntry, notes: Notes) -> int:
     """Return the size of the response's body as sent, or an estimate if no plausible size is recorded."""
-    length = coerce.size(coerce.header(parts.got, "content-length"))
-    whole = coerce.size(parts.content.get("size"))
-    empty = not whole and not parts.content.get("text")
+    length = coerce.size(coerce.header(entry.response_headers, "content-length"))
+    whole = coerce.size(entry.content.get("size"))
+    empty = not whole and not entry.content.get("text")
     # A recorded size of 0 is not plausible if there is content. `_objectSize` is a field of WebPageTest.
-    named = (coerce.size(size) for size in (parts.response.get("bodySize"), parts.entry.get("_objectSize")))
+    named = (coerce.size(size) for size in (entry.response.get("bodySize"), entry.raw.get("_objectSize")))
     recorded = next((size for size in named if size or (size == 0 and empty)), None)
-    encoded = _is_encoded(parts.got)
+    encoded = _is_encoded(entry.response_headers)
     # waterfall-tools writes the size of the unpacked content, which is also the size of the kept text.
     # WebPageTest writes the packed size into both fields, so equal sizes do not suffice.
     unpacked = encoded and recorded == whole
-    if recorded is None or (unpacked and parts.text is not None and parts.text.length == whole):
-        return _guessed_body(parts, length, whole, notes)
+    if recorded is None or (unpacked and entry.text is not None and entry.text.length == whole):
+        return _guessed_body(entry, length, whole, notes)
     # Chrome's size includes the compressed headers of HTTP/2. Chunked bodies have no Content-Length.
     if length is not None and length < recorded and (unpacked or recorded <= length + 4096):
         return length
@@ -130,34 +132,36 @@ def _body(parts: Parts, notes: Notes) -> int:
     return recorded
 
 
-def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Estimate the size of a body as sent, from a HAR entry (`parts`). Use the number of transferred bytes if
+def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes: Notes) -> int:
+    """Estimate the size of a body as sent, from its HAR entry. Use the number of transferred bytes if
     Content-Length (`length`) is missing or larger. Otherwise use Content-Length. If neither is recorded,
     subtract the savings of compression from the unpacked size (`whole`). Count the estimate in `notes`."""
-    if parts.transferred is not None:
-        headers = coerce.size(parts.response.get("headersSize")) or _written(parts.got) + 17
-        if length is None or headers < parts.transferred < length:
+    if entry.transferred is not None:
+        headers = coerce.size(entry.response.get("headersSize")) or _written(entry.response_headers) + 17
+        if length is None or headers < entry.transferred < length:
             notes.add("body_transfer")
-            return max(0, parts.transferred - headers)
+            return max(0, entry.transferred - headers)
     if length is not None:
         notes.add("body_length")
         return length
     if whole:
         # If old versions of Chrome do not know how much compression saved, they write more than the content.
-        saved = coerce.size(parts.content.get("compression")) or 0
+        saved = coerce.size(entry.content.get("compression")) or 0
         if saved > whole:
             saved = 0
         # Without recorded headers, assume that text was compressed.
-        mime = coerce.text(parts.content.get("mimeType"))
-        may_be_encoded = _is_encoded(parts.got) or (not parts.got and _COMPRESSIBLE.search(mime))
+        mime = coerce.text(entry.content.get("mimeType"))
+        may_be_encoded = _is_encoded(entry.response_headers) or (
+            not entry.response_headers and _COMPRESSIBLE.search(mime)
+        )
         if saved < whole and (saved or not may_be_encoded):
             notes.add("body_content")
             return whole - saved
         notes.add("body_ratio")
         return max(1, whole // _COMPRESSED_SHARE)
-    if parts.text is not None and parts.text.length:
+    if entry.text is not None and entry.text.length:
         notes.add("body_content")
-        return parts.text.length
+        return entry.text.length
     if whole is None:
         notes.add("body_zero")
     return 0
