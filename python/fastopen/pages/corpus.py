@@ -1,4 +1,4 @@
-"""Select pages of a large collection, a corpus, by a condition on facts about them, or at random."""
+"""Select pages of a large collection, a corpus, by a condition on their properties, or at random."""
 
 import csv
 import hashlib
@@ -17,7 +17,7 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind
 from fastopen.pages.files import FileProgress, Progress, first_bytes, part_of, silent
-from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
+from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_properties
 from fastopen.pages.library import LeftOutWarning, load_pages
 from fastopen.pages.recording import ImportedPage
 
@@ -32,7 +32,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     where: str = ""
-    """A condition on the facts of a page (pages/conditions.py); empty: all pages."""
+    """A condition on the properties of a page (pages/conditions.py); empty: all pages."""
     sample: Annotated[int, Field(ge=1)] | None = None
     """The number of pages to draw from those that meet the condition; None: all pages that meet it."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
@@ -51,10 +51,10 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be selected. `facts` maps properties, such as `hosts`, to their values. `page` is set
-    if the page was loaded to find these values."""
+    """A page that may be selected, with its properties, such as `hosts`, by name. `page` is set if the page
+    was loaded to find their values."""
 
-    facts: dict[str, Any]
+    properties: dict[str, Any]
     file: Path
     """The file to read the page from if `page` is None."""
     page: ImportedPage | None = field(default=None, compare=False)
@@ -62,8 +62,8 @@ class Candidate:
     def rank(self, seed: int) -> tuple[bytes, str, str]:
         """Return the page's sort key for a random sample. The pages with the smallest keys form the sample,
         so a larger sample with the same seed contains the smaller ones."""
-        mixed = hashlib.sha256(f"{seed} {self.facts['digest']}".encode()).digest()
-        return (mixed, str(self.facts["file"]), str(self.facts["page"]))
+        mixed = hashlib.sha256(f"{seed} {self.properties['digest']}".encode()).digest()
+        return (mixed, str(self.properties["file"]), str(self.properties["page"]))
 
 
 def is_index(path: Path) -> bool:
@@ -100,7 +100,7 @@ def load_chosen(
         watch = silent if progress is None else part_of(partial(progress, str(one)), number, len(inputs))
         for candidate in _candidates(Path(one), library, watch, processes, reading):
             total += 1
-            if meets is None or meets(candidate.facts):
+            if meets is None or meets(candidate.properties):
                 found.append(candidate)
     if not found:
         if not total:
@@ -140,18 +140,18 @@ def _candidates(
     files = list(corpus_files([given])) if given.is_dir() else []
     if not files:
         loaded = load_pages([given], library, **reading, progress=lambda _, *amounts: progress(*amounts))
-        yield from (Candidate(page_facts(imported.page, given), given, imported) for imported in loaded)
+        yield from (Candidate(page_properties(imported.page, given), given, imported) for imported in loaded)
         return
     cores = processes or len(os.sched_getaffinity(0))
     for number, one in enumerate(index_pages(files, **reading, processes=min(cores, len(files)))):
         progress(number, len(files))
         if one.error:
             warnings.warn(f"left out: {one.error}", LeftOutWarning, stacklevel=3)
-        yield from (Candidate(facts, one.file) for facts in one.rows)
+        yield from (Candidate(properties, one.file) for properties in one.rows)
 
 
 def read_index(path: Path) -> Iterator[Candidate]:
-    """Yield the facts and file of each page in an index. A file with a relative path is looked up in the
+    """Yield the properties and file of each page in an index. A file with a relative path is looked up in the
     working directory, then in the folder of the index. Raises InputError."""
     try:
         with path.open(encoding="utf-8", newline="") as text:
@@ -161,9 +161,9 @@ def read_index(path: Path) -> Iterator[Candidate]:
                 remedy = "write it again with fastopen page index"
                 raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
             for row in rows:
-                facts = _typed(row, f"{path}: line {rows.line_num}")
-                file = Path(facts["file"])
-                yield Candidate(facts, file if file.exists() else path.parent / file)
+                properties = _typed(row, f"{path}: line {rows.line_num}")
+                file = Path(properties["file"])
+                yield Candidate(properties, file if file.exists() else path.parent / file)
     except OSError as error:
         raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -171,15 +171,15 @@ def read_index(path: Path) -> Iterator[Candidate]:
 
 
 def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for name, kind in KINDS.items():
         written = row[name]
         try:
-            facts[name] = unescape_formula(written) if kind == "text" else int(written)
+            properties[name] = unescape_formula(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
             shown = "missing" if written is None else repr(written)
             raise InputError(f"{name} is {shown}", place, "write it again with fastopen page index") from None
-    return facts
+    return properties
 
 
 def _loaded(
@@ -189,7 +189,7 @@ def _loaded(
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:
-            wanted.setdefault(one.file, set()).add(one.facts["digest"])
+            wanted.setdefault(one.file, set()).add(one.properties["digest"])
     pages: dict[tuple[Path, str], ImportedPage] = {}
     for number, (file, digests) in enumerate(wanted.items()):
         if progress is not None:
@@ -204,7 +204,7 @@ def _loaded(
             if not reading["lenient"]:
                 raise
             warnings.warn(f"left out: {error}", LeftOutWarning, stacklevel=3)
-    found = [one.page or pages.get((one.file, one.facts["digest"])) for one in chosen]
+    found = [one.page or pages.get((one.file, one.properties["digest"])) for one in chosen]
     if not any(found):
         raise InputError("no selected page can be read", str(next(iter(wanted))))
     return [page for page in found if page is not None]

@@ -29,7 +29,7 @@ AHEAD: Final = 4
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """A file of a corpus, with a row of facts for each of its pages, or else the error from reading it."""
+    """A file of a corpus with the properties of its pages, one row for each, or the error from reading it."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()
@@ -97,11 +97,11 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
         pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
     except InputError as error:
         return IndexedFile(file, error=str(error))
-    return IndexedFile(file, tuple(page_facts(imported.page, file) for imported in pages))
+    return IndexedFile(file, tuple(page_properties(imported.page, file) for imported in pages))
 
 
-def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row for a page of `file` in an index: facts about the page, with COLUMNS as keys."""
-    facts = summary(page)
-    facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
-    return {name: facts[name] for name in COLUMNS}
+def page_properties(page: Page, file: Path) -> dict[str, Any]:
+    """Return the row for a page of `file` in an index: the properties of the page, with COLUMNS as keys."""
+    properties = summary(page)
+    properties.update(file=str(file), page=properties["name"], third_parties=len(third_parties(page)))
+    return {name: properties[name] for name in COLUMNS}

@@ -11,7 +11,7 @@ from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
 from fastopen.pages.conditions import LENGTH_MAX, Condition
 from fastopen.pages.corpus import KINDS, load_chosen, read_index
-from fastopen.pages.index import COLUMNS, corpus_files, page_facts
+from fastopen.pages.index import COLUMNS, corpus_files, page_properties
 from fastopen.pages.library import LeftOutWarning
 from made_up_run import made_up_page
 
@@ -155,12 +155,12 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_come_back_from_an_inde
     (folder / "a.page.json").write_text(page_json(made_up_page("=1+1")))
     assert fastopen("page", "index", str(folder), "-o", str(index), "-j", "1", "-q").returncode == 0
     assert "'=1+1" in index.read_text()
-    assert [one.facts["page"] for one in read_index(index)] == ["=1+1"]
+    assert [one.properties["page"] for one in read_index(index)] == ["=1+1"]
     assert names(index) == ["=1+1"]
 
 
 def test_an_index_without_a_column_or_with_nonsense_in_one_is_refused(tmp_path: Path) -> None:
-    facts = page_facts(made_up_page("a"), Path("a.page.json"))
+    facts = page_properties(made_up_page("a"), Path("a.page.json"))
     index = tmp_path / "index.csv"
     for columns, value, words in (
         (COLUMNS[:-1], 3, "lacks the column digest"),

@@ -13,7 +13,7 @@ from fastopen.analysis.statistics.verdicts import Effect, effect_of
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
 from fastopen.pages import Page
-from fastopen.pages.index import page_facts
+from fastopen.pages.index import page_properties
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +122,7 @@ def distributions(results: "Results") -> list[Distribution]:
 
 
 def properties_of(page: Page) -> dict[str, float]:
-    facts = page_facts(page, Path())
+    facts = page_properties(page, Path())
     facts["requests_per_connection"] = facts["requests"] / facts["connections"]
     facts["bytes_per_request"] = facts["bytes_down"] / facts["requests"]
     return {name: float(facts[name]) for name in PROPERTIES}
