@@ -196,7 +196,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
         contract=CONTRACT,
         id=label,
         seed=experiment.seed,
-        page=page.explained(page.explanation) if page.explanations else page,
+        page=page.with_explanation(page.explanation) if page.explanations else page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, origins, setup.tls),

@@ -135,9 +135,9 @@ class Draw:
     def page(self, page: Page) -> Page:
         """Return the page with one of its sets of server think times that fit the recording equally well."""
         if self.explanation is None:
-            return page.explained(page.explanation)
+            return page.with_explanation(page.explanation)
         row = [page.explanation, *page.explanations]
-        return page.explained(row[int(self.explanation * len(row))])
+        return page.with_explanation(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
         """Return the client, with its processing times multiplied by `processing`."""

@@ -205,7 +205,7 @@ class Page(BaseModel):
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
-    def explained(self, explanation: Explanation) -> Page:
+    def with_explanation(self, explanation: Explanation) -> Page:
         """Return a copy of the page with the values of `explanation`: each resource's server think time, and
         the number of its initiator's body bytes that must arrive before its request. The copy has no other
         `explanations`."""

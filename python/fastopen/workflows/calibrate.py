@@ -191,7 +191,7 @@ def _read_cached(recording: _Recording) -> Calibration | None:
         Page.model_validate(explained.model_dump())
     except (OSError, ValueError):
         return None
-    found = page.explained(best).model_copy(update={"explanations": tuple(others)})
+    found = page.with_explanation(best).model_copy(update={"explanations": tuple(others)})
     return Calibration(found, complete=kept.complete)
 
 

@@ -128,7 +128,7 @@ def test_other_explanations_are_written_where_there_are_any_and_have_to_fit() ->
     explained = parse_page({**page(), "explanations": [other]}, "p")
     assert explained.digest() != plain.digest()
     assert parse_page(json.loads(page_json(explained)), "p") == explained
-    assert explained.explained(explained.explanations[0]).resources[0].server_think_us == 9
+    assert explained.with_explanation(explained.explanations[0]).resources[0].server_think_us == 9
     for wrong in ({**other, "server_think_us": []}, {**other, "initiator_at_bytes": [None, 1001]}):
         with pytest.raises(InputError, match=r"explanations\[0\]"):
             parse_page({**page(), "explanations": [wrong]}, "p")

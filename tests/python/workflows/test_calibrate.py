@@ -52,7 +52,7 @@ def test_a_calibrated_page_predicts_its_load_time_over_other_networks(
     assert imported[1] > 1.1 * true[1]
     # Think time that ended before the queueing delay left no trace, so several explanations fit.
     explained = [
-        calibrated_page.page.explained(one)
+        calibrated_page.page.with_explanation(one)
         for one in (calibrated_page.page.explanation, *calibrated_page.page.explanations)
     ]
     spans = zip(*map(plts_ms, explained), strict=True)

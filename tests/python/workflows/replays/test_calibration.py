@@ -178,7 +178,7 @@ def test_thinking_that_a_queue_hides_is_among_the_explanations() -> None:
     assert min(hidden) == 0
     assert max(hidden) > 50_000
     of_true = over_a_link(true).requests
-    assert all(over_a_link(found.explained(one)).requests == of_true for one in found.explanations)
+    assert all(over_a_link(found.with_explanation(one)).requests == of_true for one in found.explanations)
 
 
 def test_what_was_found_counts_where_time_is_over() -> None:
