@@ -27,9 +27,8 @@ _SAME_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from a request to its initiator, the request whose response led to it. The browser makes the
-    request when `at_bytes` of the initiator's body have arrived and been processed for `processing_us`.
-    `phase` is relative to the load event."""
+    """The link from a request to its initiator, the request whose response led to it. `processing_us` is
+    the time that the browser processes the initiator's bytes. `phase` is relative to the load event."""
 
     initiator: int | None
     """The index of the initiator; None for the root."""

@@ -158,15 +158,11 @@ def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -
     mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), entry.response_headers)
     if kinds.is_event_stream(mime, recorded):
         return "event_stream"
-    declared = (
-        coerce.text(coerce.mapping(entry.request.get("postData")).get("mimeType")),
-        *(
-            coerce.header(fields, "content-type") or ""
-            for fields in (entry.request_headers, entry.response_headers)
-        ),
-    )
+    posted = coerce.text(coerce.mapping(entry.request.get("postData")).get("mimeType"))
+    headers = (entry.request_headers, entry.response_headers)
+    declared = (coerce.header(fields, "content-type") or "" for fields in headers)
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
-    return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, *declared))} else None
+    return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, posted, *declared))} else None
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:

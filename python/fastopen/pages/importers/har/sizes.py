@@ -45,9 +45,8 @@ def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) 
     sent = _header(request, entry.request_headers, written, TYPICAL_REQUEST, binary, notes, "request_headers")
     phrase = _PHRASES.get(status, coerce.text(response.get("statusText")))
     status_line = len(f"HTTP/1.1 {status} {phrase}\r\n")
-    got = _header(
-        response, entry.response_headers, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers"
-    )
+    headers = entry.response_headers
+    got = _header(response, headers, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers")
     return Sizes(
         request_header_bytes=max(request_line + host + 2, sent),
         request_body_bytes=_request_body(request, entry.request_headers, method),
@@ -151,9 +150,8 @@ def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes:
             saved = 0
         # Without recorded headers, assume that text was compressed.
         mime = coerce.text(entry.content.get("mimeType"))
-        may_be_encoded = _is_encoded(entry.response_headers) or (
-            not entry.response_headers and _COMPRESSIBLE.search(mime)
-        )
+        fields = entry.response_headers
+        may_be_encoded = _is_encoded(fields) or (not fields and _COMPRESSIBLE.search(mime))
         if saved < whole and (saved or not may_be_encoded):
             notes.add("body_content")
             return whole - saved
