@@ -20,9 +20,8 @@ SEVERITY: Final = "answer"
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
-class Way(NamedTuple):
-    """A combination of settings with which a page was loaded: the kind of certificates (`kind`), and settings
-    that may reduce the cost of large ones."""
+class LoadSettings(NamedTuple):
+    """The kind of certificates with which a page was loaded, and settings that may reduce their cost."""
 
     kind: CertificateKind
     session: SessionStart
@@ -46,7 +45,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     certificates adds, compared with the smallest kind."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
-        kinds = sorted({way.kind for way in plts_ms}, key=CHAIN_BYTES.__getitem__)
+        kinds = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)
         for kind in kinds[1:]:
             if (cost := _cost(plts_ms, kinds[0], kind)) is not None:
                 groups[kinds[0], kind, name].append(cost)
@@ -58,43 +57,46 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("certificates_cost", _sentence(small, large, name, costs, matters_ms), figures)
 
 
-def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
+def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
     """Yield (text on other settings, median load time in ms by certificates, TLS session, TFO and so on)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
-        row: dict[Way, float] = {}
+        row: dict[LoadSettings, float] = {}
         for result in group:
             setup = results.experiment.setups[result.cell.setup]
             tls, window, arm = setup.tls, setup.tcp.initial_window_segments, result.cell.arm.name
             if tls is not None and tls.certificates is not None and result.plt_ms_median is not None:
-                way = Way(tls.certificates, tls.session, tls.certificate_compression, window, arm)
-                row[way] = result.plt_ms_median
+                compression = tls.certificate_compression
+                settings = LoadSettings(tls.certificates, tls.session, compression, window, arm)
+                row[settings] = result.plt_ms_median
         if row:
             named = (factor for factor in factors.besides(*apart) if factor.part != "network")
             yield ", ".join(factors.phrases(group[0].cell, named)), row
 
 
-def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
+def _cost(
+    plts_ms: Mapping[LoadSettings, float], small: CertificateKind, large: CertificateKind
+) -> Cost | None:
     """Select page load times from `plts_ms`: with `small` certificates, with `large` ones, and with large
     ones and one remedy, such as compression. Return None if a time without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
-    plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
+    plain = LoadSettings(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
     if dear is None or not base:
         return None
-    remedied = ((_remedy(way, plain), ms) for way, ms in plts_ms.items() if way.kind == large)
+    remedied = ((_remedy(settings, plain), ms) for settings, ms in plts_ms.items() if settings.kind == large)
     return Cost(base, dear, {words: ms for words, ms in remedied if words})
 
 
-def _remedy(way: Way, plain: Way) -> str:
-    """Return the setting of `way` that differs in `plain`, such as `brotli compression`; empty if several."""
+def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
+    """Return the setting that differs in `plain`, such as `brotli compression`; empty if several differ."""
     words = {
-        "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
-        "session": SESSION_WORDS[way.session],
-        "compression": f"{way.compression} compression",
-        "window_segments": f"an initial window of {way.window_segments} segments",
+        "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
+        "session": SESSION_WORDS[settings.session],
+        "compression": f"{settings.compression} compression",
+        "window_segments": f"an initial window of {settings.window_segments} segments",
     }
-    changed = [name for name in words if getattr(way, name) != getattr(plain, name)]
+    changed = [name for name in words if getattr(settings, name) != getattr(plain, name)]
     return words[changed[0]] if len(changed) == 1 else ""
 
 
