@@ -32,16 +32,16 @@ class Entry:
 @dataclass(frozen=True)
 class Column:
     """A column of a table. `kind` is its content: `key` names of rows, `factor` values of a setting, `figure`
-    numbers, `words` texts. Line breaks of the `header` appear only in terminals. `answer` is True for a main
-    result, which reports show right after the settings. `proof` is True for supporting numbers, which narrow
-    tables omit. `wraps` permits texts of several lines. `short` is a header for narrow tables."""
+    numbers, `words` texts. Line breaks of the `header` appear only in terminals. Reports show a
+    `main_result` right after the settings. Narrow tables omit each `detail`. `wraps` permits texts of several
+    lines. `short` is a header for narrow tables."""
 
     header: str
     kind: Kind = "figure"
     short: str = ""
-    answer: bool = False
+    main_result: bool = False
     wraps: bool = False
-    proof: bool = False
+    detail: bool = False
 
     @property
     def heading(self) -> str:
@@ -66,9 +66,9 @@ class Grid:
     grouped: bool = False
     """True if consecutive rows with the same first entry form a group."""
 
-    def answer_first(self) -> "Grid":
+    def main_results_first(self) -> "Grid":
         """Return the table with its main results moved right after the columns that identify rows."""
-        ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
+        ranks = [0 if column.is_head else 1 if column.main_result else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
     def picked(self, numbers: Sequence[int]) -> "Grid":

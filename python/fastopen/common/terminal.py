@@ -87,8 +87,8 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     """Return the table in the first of LAYOUTS in which it fits into `width`, and the layout. If none fits,
     return a wider table, because a number without its last digits would be wrong."""
     for layout in LAYOUTS:
-        unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
-        shown = grid.picked(unproven) if layout.bare else grid
+        kept = [number for number, column in enumerate(grid.columns) if not column.detail]
+        shown = grid.picked(kept) if layout.bare else grid
         if layout.merged or layout.numbered:
             numbers = _numbers(grid) if layout.numbered else {}
             shown = shown if layout.numbered and not numbers else _merged(shown, numbers)
@@ -104,7 +104,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
     """Yield the lines to print below a table, for example the texts that the layout replaced by numbers."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
-    left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
+    left_out = [plain(column.heading) for column in grid.columns if column.detail] if layout.bare else []
     if left_out:
         yield f"Left out, since the terminal is too narrow: {', '.join(left_out)}."
 

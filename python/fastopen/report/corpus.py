@@ -122,7 +122,7 @@ def _distribution_grid(results: Results) -> Grid:
         Column("arm", "key"),
         Column("pages"),
         *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[:2]),
-        Column(f"median\n[95{NBSP}%]", answer=True),
+        Column(f"median\n[95{NBSP}%]", main_result=True),
         *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[3:]),
         *figures("faster", "same", "slower"),
     )

@@ -24,11 +24,11 @@ def cells_grid(found: Explained) -> Grid:
     columns = (
         *PLACE,
         Column("theirs\noff s"),
-        Column("saves\n%", answer=True),
+        Column("saves\n%", main_result=True),
         Column("base\noff s"),
         Column("saves\n%"),
         Column("best\noff s"),
-        Column("saves\n%", answer=True),
+        Column("saves\n%", main_result=True),
         Column("saving\nagrees", "words"),
     )
     rigs = {"base": found.base, "best": found.best}
@@ -51,7 +51,7 @@ def properties_grid(found: Explained) -> Grid:
     if it is removed from the best set of conditions."""
     columns = (
         *PROPERTY,
-        Column("cells by\nitself", answer=True),
+        Column("cells by\nitself", main_result=True),
         Column("best\nwithout"),
         Column("pre-\ndicted"),
         Column("source", "words", wraps=True),
@@ -90,7 +90,7 @@ def disagreeing_cells_grid(found: Explained) -> Grid:
 def changed_agreement_grid(found: Explained) -> Grid:
     """Return a table of published savings whose agreement with our measurements depends on one assumed test
     condition: with it, they begin or cease to agree."""
-    figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", answer=True))
+    figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", main_result=True))
     rows = tuple(
         (
             *(Entry(one.name), Entry(one.value), *_place(cell), Entry(with_sign(cell.improvement_percent))),

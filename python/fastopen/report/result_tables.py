@@ -100,8 +100,8 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
         *(_saves_column(name, interval) for name in gaining),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
-        *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}", proof=True) for name in with_tfo),
-        *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", proof=True) for name in flights),
+        *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}", detail=True) for name in with_tfo),
+        *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", detail=True) for name in flights),
         Column("n"),
     )
     rtts = {index: flight.first_byte_rtts for index, flight in results.first_flights.items()}
@@ -130,7 +130,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def _saves_column(arm: str, interval: str = "") -> Column:
-    return Column(f"{arm} saves\n%{interval}", short=f"{arm}\nsaves\n%{interval}", answer=True)
+    return Column(f"{arm} saves\n%{interval}", short=f"{arm}\nsaves\n%{interval}", main_result=True)
 
 
 def flight_grid(results: Results, page: str) -> Grid:

@@ -49,7 +49,7 @@ def _results(analysis: RunAnalysis) -> dict[str, Any]:
     pages: list[dict[str, Any]] = [
         {
             "name": name,
-            "grid": page_grids(results, name)[0].answer_first(),
+            "grid": page_grids(results, name)[0].main_results_first(),
             "findings": list(other_findings(results, name)),
         }
         for name in (() if corpus else results.pages)

@@ -303,7 +303,7 @@ def test_a_narrow_terminal_gets_numbers_for_factors_and_less_proof_in_place_of_c
         Column("RTT\nms", "factor"),
         *(Column(f"PLT\n{name} s") for name in ("off", "cold", "warm")),
         Column("warm\nsaves\n% [range]"),
-        Column("SYN\ndata", proof=True),
+        Column("SYN\ndata", detail=True),
     )
     loss = Entry("1", phrase="1 % loss")
     row = (loss, Entry("cubic", phrase="cubic"), Entry("28", phrase="28 ms"))
@@ -328,7 +328,7 @@ def test_a_table_with_many_factors_and_ranges_fits_with_every_figure_whole(width
     columns = [Column(name, "factor") for name in ("profile", "conns", "think", "RTT\nms")]
     columns += [Column(f"PLT\n{name} s") for name in ("off", "off2", "cold", "warm")]
     columns += [Column(f"{arm} saves\n%", short=f"{arm}\nsaves\n%") for arm in ("off2", "cold", "warm")]
-    columns += [Column("at\nmost %"), Column("SYN data\nwarm", proof=True), Column("n")]
+    columns += [Column("at\nmost %"), Column("SYN data\nwarm", detail=True), Column("n")]
     rows = [
         (
             *(Entry(word.split()[-1], phrase=word) for word in words),

@@ -128,8 +128,8 @@ def _print(done: BenchResult, server: str | None) -> None:
     varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
     on_host = done.engine == "host"
     figures = [Column(header) for header in ("answers\n/s", "p50\nms", "p99\nms")]
-    figures += [Column(header, proof=True) for header in ("SYN\ndata", "fell\nback")]
-    figures += [Column("no\nanswer"), Column("segments\neach", short="seg-\nments\neach", proof=True)]
+    figures += [Column(header, detail=True) for header in ("SYN\ndata", "fell\nback")]
+    figures += [Column("no\nanswer"), Column("segments\neach", short="seg-\nments\neach", detail=True)]
     if on_host:
         figures += [Column(header) for header in ("threads\nus each", "vs. off\n%", "core\nus each")]
     columns = (Column("arm", "key"), *(Column(name, "factor") for name in varying), *figures)
