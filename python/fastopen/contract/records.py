@@ -255,13 +255,13 @@ class RecordError(ValueError):
     """Raised if fastopen's network emulator writes an invalid record. The message is the reason."""
 
 
-class ContractError(RecordError):
+class ContractVersionError(RecordError):
     """Raised if the network emulator's records have another format version than this code supports."""
 
 
 def parse_record(line: bytes | str) -> Record:
     """Parse a line of the world program's output. Raises RecordError if the line is not a valid record, and
-    its subclass ContractError if the program uses another version of the format than CONTRACT."""
+    its subclass ContractVersionError if the program uses another version of the format than CONTRACT."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:
@@ -269,5 +269,5 @@ def parse_record(line: bytes | str) -> Record:
         place = ".".join(str(part) for part in first["loc"])
         raise RecordError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     if isinstance(record, WorldRecord) and record.contract != CONTRACT:
-        raise ContractError(f"the world program speaks contract {record.contract}, not {CONTRACT}")
+        raise ContractVersionError(f"the world program speaks contract {record.contract}, not {CONTRACT}")
     return record

@@ -21,7 +21,7 @@ from fastopen.contract import (
     WorldRecord,
     parse_record,
 )
-from fastopen.contract.records import ContractError, RecordError
+from fastopen.contract.records import ContractVersionError, RecordError
 from fastopen.engines.base import Event, JobEnded, JobStarted, PacketFile, event_of
 from fastopen.engines.program import VARIABLE
 
@@ -112,7 +112,7 @@ class WorldProcess:
     def _record(self, line: bytes) -> list[Event]:
         try:
             record = parse_record(line)
-        except ContractError as error:
+        except ContractVersionError as error:
             remedy = "build or install fastopen again, so that both halves are of one version"
             self.error = ErrorRecord(
                 type="error", job=self.job.id, fault="machine", message=str(error), remedy=remedy

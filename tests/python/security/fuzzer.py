@@ -38,7 +38,7 @@ from fastopen.analysis.statistics import collect
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, parse_record
-from fastopen.contract.records import ContractError, RecordError
+from fastopen.contract.records import ContractVersionError, RecordError
 from fastopen.experiments import load_experiment
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, packaged_pages, page_json
@@ -415,7 +415,7 @@ def tried(target: Target, data: bytes, file: Path, memory: Memory) -> bool:
     except InputError as error:
         _one_line(error, file)
         return False
-    except (ValidationError, RecordError, ContractError):
+    except (ValidationError, RecordError, ContractVersionError):
         # Errors for data that only programs write; callers of these readers name the place.
         return False
     except Exception as error:
