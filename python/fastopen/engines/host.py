@@ -53,7 +53,7 @@ class WorldEngine:
         """Run each batch of jobs in its own process, and yield events. If a process fails, another runs the
         jobs that it had not begun. `bodies` has recorded responses by page. Stop after `within_s` seconds."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
-        with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
+        with BodiesFile(bodies) as packed, _WorldProcesses(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
             again: deque[tuple[Sequence[Job], int]] = deque()
             while True:
@@ -86,8 +86,8 @@ class HostEngine(WorldEngine):
         super().__init__([program], default_parallel() if parallel is None else parallel)
 
 
-class _Worlds(Closing):
-    """The running processes that emulate networks. The end of the `with` block kills those that still run."""
+class _WorldProcesses(Closing):
+    """The running world processes. The end of the `with` block kills those that still run."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
