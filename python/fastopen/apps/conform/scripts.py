@@ -120,18 +120,18 @@ def _add_set_sysctls(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFailure:
     """A known failure of the packetdrill script `script` (its name without group) since Linux `since`. It is
-    recognized by the text `says` in packetdrill's message, and `words` explains it to users."""
+    recognized by the text `message_part` in packetdrill's message. `explanation` is for users."""
 
     script: str
-    says: str
+    message_part: str
     since: str
-    words: str
+    explanation: str
 
 
 KNOWN: Final = (
-    Known(
+    KnownFailure(
         "client-ack-dropped-then-recovery-ms-timestamps",
         "tcp_window: expected: 256",
         "6.18",
@@ -146,6 +146,6 @@ def known_reason(script: str, complaint: str, linux: str) -> str | None:
     `complaint` on this version of Linux; None if no reason is known."""
     name, version = script.rpartition("/")[2], version_key(linux)
     for known in KNOWN:
-        if name == known.script and known.says in complaint and version >= version_key(known.since):
-            return known.words
+        if name == known.script and known.message_part in complaint and version >= version_key(known.since):
+            return known.explanation
     return None
