@@ -172,7 +172,7 @@ def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, flo
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:
         response = exchange.response or {}
-        host = urlsplit(exchange.asked["request"]["url"]).hostname or ""
+        host = urlsplit(exchange.request_event["request"]["url"]).hostname or ""
         timing = response.get("timing") or {}
         if timing.get("connectEnd", -1) > timing.get("connectStart", -1):
             seen.add(host)

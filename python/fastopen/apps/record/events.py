@@ -22,12 +22,12 @@ EVENTS: Final = (
 
 @dataclass
 class NetworkExchange:
-    """One request and its response, with times in seconds of the browser's clock. `asked` is the event
-    Network.requestWillBeSent. `sent` and `got` are the header fields on the wire, which are reported if
-    `on_the_wire` is True."""
+    """One request and its response, with times in seconds of the browser's clock. Its header
+    fields are those on the wire, which the browser reports if `on_the_wire` is True."""
 
     id: str
-    asked: Mapping[str, Any]
+    request_event: Mapping[str, Any]
+    """The event Network.requestWillBeSent."""
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
@@ -38,8 +38,8 @@ class NetworkExchange:
     body: tuple[str, bool] | None = None
     """The decoded body, and True if it is base64; None if the browser does not return the body."""
     on_the_wire: bool = False
-    sent: Mapping[str, str] | None = None
-    got: Mapping[str, str] | None = None
+    request_headers: Mapping[str, str] | None = None
+    response_headers: Mapping[str, str] | None = None
 
 
 @dataclass
@@ -87,8 +87,8 @@ class Log:
         for one in self.exchanges:
             if one.on_the_wire:
                 sent, got = self._sent[one.id], self._got[one.id]
-                one.sent = sent.popleft() if sent else None
-                one.got = got.popleft() if got else None
+                one.request_headers = sent.popleft() if sent else None
+                one.response_headers = got.popleft() if got else None
 
     def _asked(self, event: Mapping[str, Any]) -> None:
         before = self._current.get(event["requestId"])

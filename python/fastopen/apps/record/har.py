@@ -36,7 +36,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
         of_page = [
             _entry(one, identity)
             for one in page.log.exchanges
-            if urlsplit(one.asked["request"]["url"]).scheme in ("http", "https")
+            if urlsplit(one.request_event["request"]["url"]).scheme in ("http", "https")
         ]
         described.append(_page(page, identity, of_page))
         entries += of_page
@@ -64,7 +64,7 @@ def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    first = page.log.exchanges[0].asked
+    first = page.log.exchanges[0].request_event
 
     def after(moment: float | None) -> float:
         return -1 if moment is None else round((moment - first["timestamp"]) * 1000, 3)
@@ -81,19 +81,19 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 
 
 def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
-    asked, response = exchange.asked, exchange.response or {}
+    request_event, response = exchange.request_event, exchange.response or {}
     timings = _timings(exchange)
     prefetched = "prefetch" if response.get("fromPrefetchCache") else None
     entry = {
         "pageref": page,
-        "startedDateTime": _moment(asked["wallTime"]),
+        "startedDateTime": _moment(request_event["wallTime"]),
         "time": round(sum(ms for name, ms in timings.items() if ms > 0 and name != "ssl"), 3),
         "request": _request(exchange),
         "response": _response(exchange),
         "cache": {},
         "timings": timings,
-        "_initiator": asked.get("initiator", {}),
-        "_resourceType": str(asked.get("type", "Other")).lower(),
+        "_initiator": request_event.get("initiator", {}),
+        "_resourceType": str(request_event.get("type", "Other")).lower(),
         "_fromCache": "disk" if response.get("fromDiskCache") else prefetched,
         "serverIPAddress": str(response.get("remoteIPAddress", "")).strip("[]"),
         "connection": str(response.get("connectionId") or ""),
@@ -103,7 +103,7 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
     """Return the `timings` of a HAR entry in ms; -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
-    asked_s, ended_s = exchange.asked["timestamp"], exchange.ended
+    asked_s, ended_s = exchange.request_event["timestamp"], exchange.ended
     timing = (exchange.response or {}).get("timing")
     whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)
     if not timing:
@@ -135,7 +135,7 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
 
 
 def _request(exchange: NetworkExchange) -> dict[str, Any]:
-    request, response = exchange.asked["request"], exchange.response or {}
+    request, response = exchange.request_event["request"], exchange.response or {}
     posted = request.get("postData")
     fields = request.get("headers", {})
     mime = next((value for name, value in fields.items() if name.lower() == "content-type"), "")
@@ -143,7 +143,7 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
         "method": request["method"],
         "url": request["url"],
         "httpVersion": _version(response),
-        "headers": _headers(exchange.sent or response.get("requestHeaders") or fields),
+        "headers": _headers(exchange.request_headers or response.get("requestHeaders") or fields),
         "queryString": [
             {"name": name, "value": value}
             for name, value in parse_qsl(urlsplit(request["url"]).query, keep_blank_values=True)
@@ -157,7 +157,7 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
 
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
-    fields = _headers(exchange.got or response.get("headers", {}))
+    fields = _headers(exchange.response_headers or response.get("headers", {}))
     # In a response, Chromium's `encodedDataLength` counts the bytes up to the end of the head.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)

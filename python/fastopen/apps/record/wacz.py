@@ -37,15 +37,15 @@ _FRAMING: Final = ("transfer-encoding", "content-length")
 
 @dataclass
 class WireExchange:
-    """A request, sent `moment_s` seconds after the epoch, and its response. `sent` and `got` are their header
-    fields. `body` is still compressed if the server compressed it (`coded`), but without chunks or frames."""
+    """A request, sent `moment_s` seconds after the epoch, and its response. `body` is still
+    compressed if the server compressed it (`coded`), but without chunks or frames."""
 
     url: str
     method: str
     moment_s: float
-    sent: Headers = field(default_factory=list)
+    request_headers: Headers = field(default_factory=list)
     status: str = ""
-    got: Headers = field(default_factory=list)
+    response_headers: Headers = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
     coded: bool = False
     """True if the browser decodes the body, as for gzip. It then logs the body before and after decoding."""
@@ -83,9 +83,10 @@ def _parse_event(line: str) -> dict[str, Any] | None:
 
 def _add_event(exchange: WireExchange, name: str, params: Any) -> None:
     if name in _REQUEST_HEADERS:
-        exchange.sent = _fields(params["headers"])
+        exchange.request_headers = _fields(params["headers"])
     elif name == "HTTP_TRANSACTION_READ_RESPONSE_HEADERS":
-        exchange.status, exchange.got = params["headers"][0].partition(" ")[2], _fields(params["headers"][1:])
+        status, *headers = params["headers"]
+        exchange.status, exchange.response_headers = status.partition(" ")[2], _fields(headers)
         exchange.body.clear()
     elif name == "URL_REQUEST_FILTERS_SET":
         exchange.coded = True
@@ -154,10 +155,9 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
         date = datetime.fromtimestamp(one.moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         parts = urlsplit(one.url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        sent = one.sent if any(name.lower() == "host" for name, _ in one.sent) else [
-            ("Host", parts.netloc), *one.sent
-        ]  # fmt: skip
-        got = [pair for pair in one.got if pair[0].lower() not in _FRAMING]
+        has_host = any(name.lower() == "host" for name, _ in one.request_headers)
+        sent = [*([] if has_host else [("Host", parts.netloc)]), *one.request_headers]
+        got = [pair for pair in one.response_headers if pair[0].lower() not in _FRAMING]
         got = [*got, ("Content-Length", str(len(one.body)))]
         response = writer.create_warc_record(
             one.url,
@@ -187,7 +187,7 @@ def _cdxj(exchange: WireExchange, response: Any, offset: int, length: int) -> st
     host = ",".join(reversed((parts.hostname or "").split("."))) + (f":{parts.port}" if parts.port else "")
     key = f"{host}){parts.path or '/'}{'?' if parts.query else ''}{parts.query}".lower()
     stamp = datetime.fromtimestamp(exchange.moment_s, UTC).strftime("%Y%m%d%H%M%S")
-    mime = next((value for name, value in exchange.got if name.lower() == "content-type"), "")
+    mime = next((value for name, value in exchange.response_headers if name.lower() == "content-type"), "")
     fields = {
         "url": exchange.url,
         "mime": mime.partition(";")[0].strip(),

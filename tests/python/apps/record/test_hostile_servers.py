@@ -52,7 +52,7 @@ def test_a_recording_of_a_hostile_server_ends_with_the_reason(
             with pytest.raises(LoadError, match=reason):
                 recorder.record(f"http://127.0.0.1:{port}/{name}", timeout_s=timeout_s, settle_s=1)
         loaded = recorder.record(f"http://127.0.0.1:{port}/frames", timeout_s=30, settle_s=1)
-    asked = {exchange.asked["request"]["url"] for exchange in loaded.log.exchanges}
+    asked = {exchange.request_event["request"]["url"] for exchange in loaded.log.exchanges}
     assert not [url for url in asked if url.startswith("file:")]
     kept = [path for path in short_folder.rglob("playwright-artifacts-*/*") if path.is_file()]
     assert not [path for path in kept if path.stat().st_size], "a download was kept"

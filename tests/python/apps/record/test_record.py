@@ -280,7 +280,7 @@ class TestTheFile:
         log.write_text(",\n".join(lines).replace("[,", "[") + "],\n" + '"polledData": {}}\n')
         (one,) = wire_exchanges(log, {"http://a.test/"})
         assert (one.url, one.status, bytes(one.body)) == ("http://a.test/", "200 OK", b"packed")
-        assert one.got == [("Set-Cookie", "a=b"), ("Set-Cookie", "c=d")]
+        assert one.response_headers == [("Set-Cookie", "a=b"), ("Set-Cookie", "c=d")]
         assert one.moment_s == 1.005
 
     def test_times_are_put_together_from_the_browsers_clock(self) -> None:

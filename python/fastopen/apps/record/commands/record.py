@@ -80,7 +80,7 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
     if netlog is None:
         # Halves of surrogate pairs, which pages may send, become question marks.
         return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")
-    urls = {exchange.asked["request"]["url"] for page in loaded for exchange in page.log.exchanges}
+    urls = {exchange.request_event["request"]["url"] for page in loaded for exchange in page.log.exchanges}
     return wacz_of(loaded, wire_exchanges(netlog, urls), version)
 
 
