@@ -44,7 +44,7 @@ def check_ends(
             keys = ("origins.server", "tls.version", "transports")
             raise conflict("an external server works only without TLS", clear_only, *keys)
     if origins.quic:
-        _check_quic(tcp, tls, origins.without("3"))
+        _check_quic(tcp, tls, origins.remedy_without("3"))
 
 
 def check_network(network: Network, client: Client, origins: Origins) -> None:
@@ -78,7 +78,7 @@ def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:
 def _check_version(client: Client, origins: Origins, version: str, *, clear: bool) -> None:
     label, can = client.label, client.type
     key = "origins.http" if origins.http == version else f"origins.http{version}_hosts"
-    ending = origins.without(version)
+    ending = origins.remedy_without(version)
     message = f"fastopen runs {label} with HTTP/{any_of(sorted(can.http_versions))}, not with HTTP/{version}"
     require(client, lambda one: version in one.http_versions, message, ending, key)
     if clear and version not in can.http_in_the_clear:

@@ -102,7 +102,7 @@ class Origins(Part):
         """Return True if all hosts speak HTTP/3. TFO is then impossible, because QUIC has no SYN."""
         return self.http == "3"
 
-    def without(self, version: str) -> str:
+    def remedy_without(self, version: str) -> str:
         """Return an error message's advice on options to avoid this HTTP version, such as `--http=1.1`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
@@ -119,7 +119,7 @@ class Origins(Part):
         if multiplexed and not self.keep_alive:
             raise conflict(message, "use --keep-alive=off instead", *versions, "origins.keep_alive")
         if multiplexed and self.single_threaded:
-            remedy = f"use --single-threaded=off, or {self.without(self.versions[0])}"
+            remedy = f"use --single-threaded=off, or {self.remedy_without(self.versions[0])}"
             raise conflict(message, remedy, *versions, "origins.single_threaded")
         if self.server and not self.server[0]:
             raise ValueError("the first word of server is empty")
