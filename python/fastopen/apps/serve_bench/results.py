@@ -103,14 +103,14 @@ def segments(record: TransactionsRecord) -> float | None:
 @dataclass(frozen=True)
 class CellRow:
     """The valid results of a server benchmark with one combination of settings (`cell`), by repeat.
-    `baseline` has the results without TFO; it is empty if `cell` is without TFO itself. `asked` is the number
-    of all results, valid or not. `reasons` counts invalid results by reason."""
+    `baseline` has the results without TFO; it is empty if `cell` is without TFO itself. `reasons` counts
+    invalid results by reason."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
     baseline: Mapping[int, TransactionsRecord]
-    asked: int
-    """The number of records, valid or not."""
+    repeats: int
+    """The number of repeats with a record, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
     """Maps each kind of invalid record to the number of such records and the detail of the first record."""
 

@@ -138,7 +138,7 @@ def test_arms_are_compared_with_the_one_without_tfo_in_the_same_round() -> None:
     assert off.threads_change is None
     assert warm.threads_change is not None
     assert warm.threads_change.median == pytest.approx(10)
-    assert (warm.threads_change.n, warm.asked, len(warm.records)) == (2, 3, 2)
+    assert (warm.threads_change.n, warm.repeats, len(warm.records)) == (2, 3, 2)
 
 
 def test_reasons_of_one_kind_are_counted_together() -> None:

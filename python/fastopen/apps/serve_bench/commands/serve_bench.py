@@ -211,7 +211,7 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
         row_name = ", ".join([row.cell.arm, *(_phrase(name, row.cell.factors[name]) for name in varying)])
         for count, example in row.reasons.values():
             more = f" (and {count - 1} more like it)" if count > 1 else ""
-            yield f"{row_name}: {count} of {row.asked} are invalid: {example}{more}"
+            yield f"{row_name}: {count} of {row.repeats} are invalid: {example}{more}"
         if row.server_counters:
             counted = ", ".join(f"{name} {growth:,}" for name, growth in row.server_counters.items())
             yield f"{row_name}: the server's kernel counted {counted}"
