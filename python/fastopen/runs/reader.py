@@ -135,7 +135,7 @@ class RunReader(Closing):
         """Return the names of the run's pages, in order. This is faster than `pages`, which parses them."""
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
-    def asked(self) -> dict[Comparison, int]:
+    def planned_repeats(self) -> dict[Comparison, int]:
         """Map each planned comparison of page loads with and without TFO to its number of repeats. Loads of a
         comparison have the same page, network, engine, and settings of client and servers."""
         rows = self.rows_of(

@@ -24,22 +24,22 @@ class UntilInterval:
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
         """Return the jobs to run next: repeats of pages whose results are not precise enough. Empty if all
         results are precise enough or have `max_repeats` repeats."""
-        asked = run.asked()
+        planned_repeats = run.planned_repeats()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_repeats_help, results.cells):
             comparison = result.cell.comparison
             more[comparison] = max(more[comparison], more_pairs(result, self.half_width_percent))
         wanted = {
             comparison: min(repeats + more[comparison], self.max_repeats)
-            for comparison, repeats in asked.items()
+            for comparison, repeats in planned_repeats.items()
         }
-        if all(wanted[comparison] <= repeats for comparison, repeats in asked.items()):
+        if all(wanted[comparison] <= repeats for comparison, repeats in planned_repeats.items()):
             return []
         experiment = results.experiment.model_copy(update={"repeats": max(wanted.values())})
         return [
             planned
             for planned in make_plan(experiment, list(results.pages.values()), run.auto_engine()).jobs
-            if asked[planned.comparison] <= planned.repeat < wanted[planned.comparison]
+            if planned_repeats[planned.comparison] <= planned.repeat < wanted[planned.comparison]
         ]
 
     def too_wide(self, results: Results) -> int:

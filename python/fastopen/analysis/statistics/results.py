@@ -126,7 +126,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
-    summaries = summarise(cells, found, unchanging, store.asked(), vary=experiment.vary is not None)
+    summaries = summarise(cells, found, unchanging, store.planned_repeats(), vary=experiment.vary is not None)
     rtts = grouped(
         ((page, network), experiment.networks[network].rtt_us + off_us)
         for page, network, off_us in store.rtt_deviations()
