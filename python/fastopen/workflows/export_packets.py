@@ -20,15 +20,15 @@ from fastopen.workflows.run import bodies_of, pages_of
 @dataclass
 class ExportedPackets:
     """The numbers of page loads in an export of packets. The run had kept packets of `copied` loads, and the
-    export repeated `again` loads to record packets. `missing` counts loads without packets, by reason."""
+    export `repeated` other loads to record packets. `missing` counts loads without packets, by reason."""
 
     copied: int = 0
-    again: int = 0
+    repeated: int = 0
     missing: dict[str, int] = field(default_factory=Counter)
 
     @property
     def written(self) -> int:
-        return self.copied + self.again
+        return self.copied + self.repeated
 
 
 def export_packets(
@@ -100,5 +100,5 @@ def _load_again(
                 found.missing["the repeated load differs from the kept load"] += 1
                 continue
             (place / packets_name(owed[load])).write_bytes(event.packets.pcapng)
-            found.again += 1
+            found.repeated += 1
             watch(found.written)

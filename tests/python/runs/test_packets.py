@@ -87,9 +87,9 @@ def test_in_virtual_time_packets_that_were_not_kept_are_those_that_were(tmp_path
     for place, more in (("kept", ["--pcap"]), ("plain", [])):
         assert fastopen(*arguments, *more, "-o", tmp_path / place).returncode == 0
     found = export_packets(tmp_path / "plain", tmp_path / "again")
-    assert (found.copied, found.again, found.missing) == (0, 3, {})
+    assert (found.copied, found.repeated, found.missing) == (0, 3, {})
     copied = export_packets(tmp_path / "kept", tmp_path / "copied")
-    assert (copied.copied, copied.again) == (3, 0)
+    assert (copied.copied, copied.repeated) == (3, 0)
 
     def contents(folder: Path) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in folder.iterdir()}
