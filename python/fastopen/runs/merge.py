@@ -47,16 +47,16 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of merging runs: the new run's folder, and its numbers of planned (`asked`) and finished
-    (`done`) page loads. `missing` describes incomplete or absent runs, and `twice` superfluous loads."""
+    """The result of merging runs: the new run's folder, and its numbers of planned (`loads`) and finished
+    (`done`) page loads. `missing` describes incomplete or absent runs, and `duplicates` superfluous loads."""
 
     folder: Path
-    asked: int
+    loads: int
     """Number of loads in the experiment."""
     done: int
     missing: tuple[str, ...]
     """Descriptions of the parts that are incomplete or absent; empty if no load is missing."""
-    twice: tuple[str, ...]
+    duplicates: tuple[str, ...]
     """Descriptions of the runs that repeated loads of other runs."""
 
 
@@ -82,17 +82,17 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """A run to merge, with its numbers of page loads: planned (`asked`), not finished yet (`owed`), and
-    finished but taken from other runs (`again`)."""
+    """A run to merge, with its numbers of page loads: planned (`loads`), not finished yet (`owed`), and
+    finished but taken from other runs (`duplicates`)."""
 
     folder: Path
     shard: Shard | None
     status: str
     environment: dict[str, Any]
-    asked: int
+    loads: int
     jobs: frozenset[str]
     owed: int
-    again: int = 0
+    duplicates: int = 0
 
     @property
     def name(self) -> str:
@@ -119,11 +119,11 @@ class _Merging:
             raise InputError("is given twice", str(run.folder), "give it once")
         jobs = run.jobs()
         self._check(run, jobs)
-        attempts, asked = run.attempts(), run.loads_asked()
+        attempts, loads = run.attempts(), run.loads_asked()
         part = _Part(
-            *(run.folder, run.shard, run.status, run.environment, asked),
+            *(run.folder, run.shard, run.status, run.environment, loads),
             frozenset(jobs),
-            owed=asked - sum(made.settled for made in attempts.values()),
+            owed=loads - sum(made.settled for made in attempts.values()),
         )
         if self._parts:
             _check_alike(self._parts[0], part)
@@ -135,7 +135,7 @@ class _Merging:
             if before is None or (made.settled and not before.settled):
                 self._chosen[load] = (part, made)
             else:
-                part.again += made.settled
+                part.duplicates += made.settled
 
     def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
         if run.unparsed_plan() != self._kept:
@@ -227,15 +227,15 @@ class _Merging:
         return sum(made.settled for _, made in self._chosen.values())
 
     def merged(self, output: Path) -> Merged:
-        twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
-        asked, done = self._plan.loads(), self._done()
-        return Merged(output, asked, done, tuple(self._missing()) if done < asked else (), twice)
+        duplicates = tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
+        loads, done = self._plan.loads(), self._done()
+        return Merged(output, loads, done, tuple(self._missing()) if done < loads else (), duplicates)
 
     def _missing(self) -> Iterator[str]:
         for part in self._parts:
             if part.owed:
                 still = ", and is still running" if part.status == "running" else ""
-                yield f"{part.name} has done {part.asked - part.owed} of {part.asked} loads{still}"
+                yield f"{part.name} has done {part.loads - part.owed} of {part.loads} loads{still}"
         given = frozenset[str]().union(*(part.jobs for part in self._parts))
         absent = [n for n, planned in enumerate(self._plan.jobs) if planned.job.id not in given]
         counts = {part.shard.count for part in self._parts if part.shard is not None}

@@ -92,7 +92,7 @@ def test_merged_shards_are_the_run_in_one_piece(tmp_path: Path, count: int, vary
     plan = make_plan(usual.experiment.model_copy(update={"vary": vary}), usual.pages)
     one = made_up_run(tmp_path / "one", plan)
     merged = merge(shards(tmp_path, plan, count), tmp_path / "all")
-    assert (merged.done, merged.asked, merged.missing, merged.twice) == (24, 24, (), ())
+    assert (merged.done, merged.loads, merged.missing, merged.duplicates) == (24, 24, (), ())
     assert rows(tmp_path / "all") == rows(one)
     assert document(tmp_path / "all") == document(one)
 
@@ -136,7 +136,7 @@ def test_what_is_missing_is_said_and_resuming_does_it(
             execute(first_job, HostEngine(program, 1), {}, store, lambda _: None)
             store.set_status("interrupted" if index == 4 else "finished")
     merged = merge([tmp_path / "1", tmp_path / "4"], tmp_path / "all")
-    assert (merged.done, merged.asked) == (9, 30)
+    assert (merged.done, merged.loads) == (9, 30)
     assert merged.missing == (
         f"shard 4/5 ({tmp_path / '4'}) has done 3 of 6 loads",
         "no folder has shards 2-3, 5 of 5",
@@ -169,8 +169,8 @@ def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
     parts = shards(tmp_path, plan, 2)
     again = shard(tmp_path / "again", plan, 2, 2)
     merged = merge([*parts, again], tmp_path / "all")
-    assert (merged.done, merged.missing) == (merged.asked, ())
-    assert merged.twice == (f"shard 2/2 ({again}): {merged.asked // 2} loads",)
+    assert (merged.done, merged.missing) == (merged.loads, ())
+    assert merged.duplicates == (f"shard 2/2 ({again}): {merged.loads // 2} loads",)
     assert rows(tmp_path / "all") == rows(made_up_run(tmp_path / "one", plan))
 
 
@@ -212,7 +212,7 @@ def test_a_load_that_was_disturbed_is_taken_of_the_shard_that_did_it_undisturbed
     with RunStore.create(tmp_path / "late", first, ENVIRONMENT) as store:
         fill(store, first, late=[planned.job.id for planned in first.jobs])
     late = merge([tmp_path / "late", shard(tmp_path, plan, 2, 2)], tmp_path / "lacks")
-    assert late.done == late.asked - len(first.jobs)
+    assert late.done == late.loads - len(first.jobs)
     well = [tmp_path / "late", tmp_path / "2", shard(tmp_path, plan, 1, 2)]
     merge(well, tmp_path / "all")
     assert rows(tmp_path / "all")["loads"] == rows(made_up_run(tmp_path / "one", plan))["loads"]

@@ -38,13 +38,13 @@ def command(
     with RunStore.open(merged.folder) as run:
         results = collect(run)
         print_run(run, results, Printing(json=json, quiet=quiet))
-    for line in merged.twice:
+    for line in merged.duplicates:
         print_message(f"in several runs, taken from one: {line}")
     for line in merged.missing:
         print_message(f"missing: {line}")
     remedy = f"; the rest: fastopen resume {run_name(merged.folder)}" if merged.missing else ""
     if not quiet or remedy:
-        print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")
+        print_message(f"{merged.done:,} of {merged.loads:,} loads are in {merged.folder}{remedy}")
     exit_if(merged.missing or any(cell.without_valid for cell in results.cells))
 
 
