@@ -23,7 +23,7 @@ class NotebookProgress:
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
-            filled = WIDTH * progress.done // max(progress.asked, 1)
+            filled = WIDTH * progress.done // max(progress.loads, 1)
             bar = "#" * filled + "." * (WIDTH - filled)
             running = f"  {progress.running[0]}" if progress.running else ""
             self._show(f"[{bar}] {progress.counts()}{running}")

@@ -97,13 +97,13 @@ class RunWatcher(LiveBar):
 
     def __call__(self, progress: RunProgress) -> None:
         """Show the progress after an event of the run."""
-        reported = progress.done + progress.again
+        reported = progress.done + progress.repeated
         left_s = self.elapsed_s * progress.left / reported if reported else None
         if self._pace is not None:
             if progress.finished is not None:
                 self._pace.finished(progress.finished.job, progress.finished.id)
             # `pace` covers only first attempts. After these, only repetitions of invalid loads remain.
-            left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
+            left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.loads else left_s
         if self._limit is not None and left_s is not None:
             left_s = min(left_s, self._limit.left_s)
         if left_s is not None and reported >= PACE_LOADS and self.elapsed_s >= PACE_AFTER_S:
@@ -111,13 +111,13 @@ class RunWatcher(LiveBar):
         left = "" if left_s is None else f", {shown_duration(left_s)} left"
         more = len(progress.running) - SHOWN_JOBS
         running = ", ".join(progress.running[:SHOWN_JOBS]) + (f" and {more} more" if more > 0 else "")
-        self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
+        self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.loads)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
         """Warn, at most once, of a run that takes much longer than was printed."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
-                f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"
+                f"{progress.loads:,} loads take {shown_duration(total_s)} at the pace of the first loads"
             )
             self.print(f"{all_loads}{self._shorter(total_s)}")
         self._shorter = None

@@ -50,27 +50,27 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress of a run after an event. Of `asked` page loads, `done` have finished, `invalid` of them
-    without a valid result. `again` counts repeated loads, and `left` the loads left in this round."""
+    """The progress of a run after an event. Of `loads` page loads, `done` have finished, `invalid` of them
+    without a valid result. `repeated` counts repeated loads, and `left` the loads left in this round."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
     finished: LoadRecord | None
     """The record of the load that the event reported, if any."""
     done: int
-    asked: int
+    loads: int
     invalid: int
     """Finished loads whose last attempt is invalid."""
-    again: int
+    repeated: int
     """Attempts after the first, for loads that the machine disturbed."""
     left: int
     """Loads of this round that are still to be reported."""
 
     def counts(self) -> str:
         """Return the numbers of loads as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
-        again = f", {self.again} repeated" if self.again else ""
+        repeated = f", {self.repeated} repeated" if self.repeated else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
-        return f"{self.done} of {self.asked} loads{again}{invalid}"
+        return f"{self.done} of {self.loads} loads{repeated}{invalid}"
 
 
 class TimeLimit:
@@ -171,9 +171,9 @@ class _HopelessError(Exception):
 
 @dataclass
 class _Execution:
-    """The state of a run in progress. `_asked` is the number of page loads to run, `_reported` the number of
-    finished attempts, and `_left` the number of loads still to finish in this round. Round 0 runs each load
-    once, and later rounds (`_round`) repeat loads that the machine disturbed."""
+    """The state of a run in progress: the numbers of page loads to run (`_loads`), of finished attempts
+    (`_reported`), and of loads still to finish in this round (`_left`). Round 0 runs each load once, and
+    later rounds (`_round`) repeat loads that the machine disturbed."""
 
     engine: Engines
     bodies: Bodies
@@ -182,7 +182,7 @@ class _Execution:
     keep_going: bool
     watched: Watched
     packets_dropped: int = 0
-    _asked: int = 0
+    _loads: int = 0
     _reported: int = 0
     _left: int = 0
     _round: int = 0
@@ -211,7 +211,7 @@ class _Execution:
             if not owed or (limit is not None and not limit.left_s):
                 return
             self._left = sum(len(planned.job.loads) for planned in owed)
-            self._asked += self._left if self._round == 0 else 0
+            self._loads += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
             # Closing the engine's generator ends its processes, even after an exception.
             with closing(self._events(owed, limit)) as events:
@@ -249,9 +249,9 @@ class _Execution:
                 running=tuple(self._running),
                 finished=finished,
                 done=len(self._done),
-                asked=self._asked,
+                loads=self._loads,
                 invalid=len(self._invalid),
-                again=self._reported - len(self._done),
+                repeated=self._reported - len(self._done),
                 left=self._left,
             )
         )

@@ -144,7 +144,7 @@ def test_more_jobs_are_done_until_there_are_none(small_plan: MakePlan, fake_worl
         outcome = execute(plan, HostEngine(program, 1), {}, store, told, lambda: more.pop(0) if more else [])
         assert (store.status, store.pending(), len(store.jobs())) == ("finished", {}, 3)
     assert list(outcome.faults.values()) == [[plan.jobs[0].job.id]]
-    assert (told[-1].done, told[-1].asked, told[-1].again) == (9, 9, 4)
+    assert (told[-1].done, told[-1].loads, told[-1].repeated) == (9, 9, 4)
 
 
 def test_faults_are_kept_and_named_with_their_jobs(small_plan: MakePlan, fake_world: FakeWorld) -> None:
