@@ -36,8 +36,8 @@ MAX_BYTES: Final = 64 * 2**20
 # The maximum number of records of a job: one of the world, and one of each load.
 MAX_RECORDS: Final = 10_001
 HEAD_BYTES: Final = 256
-# The number of texts in `Result.decided_by`.
-DECIDED_BY: Final = 3
+# The number of texts in `Result.inputs`.
+INPUT_COUNT: Final = 3
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,23 @@ class Maker:
 @dataclass(frozen=True)
 class Result:
     """A stored result of a job. `records` has the measurements of its network and page loads, as JSON without
-    the job's id. `decided_by` identifies all inputs: program, kernel, recorded response bodies, and the job.
+    the job's id. `inputs` identifies what decides them: program, kernel, recorded response bodies, and job.
     `maker` is a short digest of only the program and kernel."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
-    decided_by: tuple[str, ...]
-    """The inputs: `Maker.text()`, the digest of the recorded bodies, and the job as JSON without its id."""
+    inputs: tuple[str, ...]
+    """`Maker.text()`, the digest of the recorded bodies, and the job as JSON without its id."""
     records: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        return key_of(self.decided_by)
+        return key_of(self.inputs)
 
     def job(self, name: str) -> Job:
         """Rebuild the job, with `name` as its id. Raises ValueError if the stored text is not a valid job."""
         try:
-            described = {**json.loads(self.decided_by[-1]), "id": name}
+            described = {**json.loads(self.inputs[-1]), "id": name}
         except (TypeError, RecursionError) as error:
             raise ValueError(f"no job: {error}") from None
         return Job.model_validate_json(json.dumps(described))
@@ -87,19 +87,19 @@ class Result:
     @property
     def size(self) -> int:
         """Return the number of characters of the result before compression."""
-        return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
+        return sum(len(line) + 1 for line in (*self.inputs, *self.records))
 
     def packed(self) -> bytes:
-        lines = [*self.decided_by, *self.records]
+        lines = [*self.inputs, *self.records]
         body = zstandard.ZstdCompressor(level=LEVEL).compress("\n".join(lines).encode())
         digest = hashlib.sha256(body).hexdigest()
-        head = f"{FORMAT} {digest} {self.maker} {len(self.decided_by)} {len(self.records)}\n"
+        head = f"{FORMAT} {digest} {self.maker} {len(self.inputs)} {len(self.records)}\n"
         return head.encode() + body
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
         """Parse the content of a result's file. Raises DamagedResultError if it is damaged."""
-        maker, digest, decided, records = read_head(data)
+        maker, digest, input_count, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
             raise DamagedResultError("was cut short or changed")
@@ -107,14 +107,14 @@ class Result:
             if not 0 <= zstandard.frame_content_size(body) <= MAX_BYTES or records > MAX_RECORDS:
                 raise DamagedResultError("is larger than the result of any job")
             text = zstandard.ZstdDecompressor().decompress(body)
-            if decided != DECIDED_BY or text.count(b"\n") + 1 != decided + records:
+            if input_count != INPUT_COUNT or text.count(b"\n") + 1 != input_count + records:
                 raise DamagedResultError("has other numbers of lines than its head")
             lines = text.decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
         if any(json_memory.is_too_much(line) for line in lines):
             raise DamagedResultError("needs more memory than the result of any job")
-        return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
+        return cls(maker, tuple(lines[:input_count]), tuple(lines[input_count:]))
 
 
 def read_result(files: ResultFiles, name: str) -> Result:
@@ -143,12 +143,12 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
 
-def key_of(decided_by: Sequence[str]) -> str:
+def key_of(inputs: Sequence[str]) -> str:
     """Return the key of a result: the SHA-256 of the inputs that determine it, in hexadecimal."""
-    return hashlib.sha256("\n".join(decided_by).encode()).hexdigest()
+    return hashlib.sha256("\n".join(inputs).encode()).hexdigest()
 
 
-def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
+def inputs_of(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
     """Return the inputs that determine a job's result, as texts: the program and kernel (`maker`), the digest
     of the recorded responses (`bodies`), and the job without its id."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))

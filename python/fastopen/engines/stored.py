@@ -22,7 +22,7 @@ from fastopen.engines.results_store import (
     Maker,
     Result,
     ResultsStore,
-    decided_by,
+    inputs_of,
     key_of,
     with_job_id,
     without_job_id,
@@ -48,20 +48,20 @@ class StoredEngine:
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         missing: list[Job] = []
-        decided: dict[str, tuple[str, ...]] = {}
+        inputs_by_job: dict[str, tuple[str, ...]] = {}
         self._digests |= bodies_digests({page: bodies[page] for page in bodies.keys() - self._digests.keys()})
         for job in jobs:
             if can_be_stored(job):
-                of_job = decided_by(job, self.maker, self._digests.get(job.page.name, ""))
-                if (events := self._found(key_of(of_job), job)) is not None:
+                inputs = inputs_of(job, self.maker, self._digests.get(job.page.name, ""))
+                if (events := self._found(key_of(inputs), job)) is not None:
                     yield from events
                     continue
-                decided[job.id] = of_job
+                inputs_by_job[job.id] = inputs
             missing.append(job)
         if not missing:
             return
         with closing(self._engine.run(missing, bodies, within_s)) as made:
-            yield from self._kept(made, {job.id: job for job in missing}, decided)
+            yield from self._kept(made, {job.id: job for job in missing}, inputs_by_job)
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
         result = self.store.get(key)
@@ -84,33 +84,33 @@ class StoredEngine:
         return [JobStarted(job.id, 1), *events, JobEnded(job.id, None)]
 
     def _kept(
-        self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
+        self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
         """Yield the events of an engine (`made`). If a job's result can be stored, store it when the job
-        ends, and only then yield the job's records. `decided` maps ids of such jobs to the jobs' inputs."""
+        ends, and only then yield the job's records. `inputs_by_job` has the inputs of such jobs."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
                 if event.attempt > 1:
-                    decided.pop(event.job, None)
+                    inputs_by_job.pop(event.job, None)
                 yield event
             elif isinstance(event, JobEnded):
                 events = held.pop(event.job, [])
-                if event.job in decided and event.fault is None:
-                    result = result_of(jobs[event.job], self.maker, decided[event.job], events)
+                if event.job in inputs_by_job and event.fault is None:
+                    result = result_of(jobs[event.job], self.maker, inputs_by_job[event.job], events)
                     if result is not None:
                         self.store.put(result)
                 yield from events
                 yield event
-            elif event.record.job in decided:
+            elif event.record.job in inputs_by_job:
                 held.setdefault(event.record.job, []).append(event)
             else:
                 yield from held.pop(event.record.job, [])
                 yield event
 
 
-def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result to store for a job that ended with these `events`. `decided` identifies all inputs of
+def result_of(job: Job, maker: Maker, inputs: tuple[str, ...], events: Iterable[Event]) -> Result | None:
+    """Return the result to store for a job that ended with these `events`. `inputs` identifies all inputs of
     the job, and `maker` the program and kernel among them. None if a page load is missing or disturbed."""
     reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
     loads = [event.record for event in reported if isinstance(event, LoadDone)]
@@ -122,4 +122,4 @@ def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable
         records = tuple(without_job_id(event.raw, event.record.type, job.id) for event in reported)
     except ValueError:
         return None
-    return Result(maker.digest, decided, records)
+    return Result(maker.digest, inputs, records)

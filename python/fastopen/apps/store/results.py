@@ -149,11 +149,11 @@ def verify(
             found.damaged += 1
         elif (result := entry[0]).maker != maker.digest:
             found.of_others += 1
-        elif result.decided_by[1]:
+        elif result.inputs[1]:
             found.not_again += 1
         else:
             kept[result.key] = entry
-            taken += result.size + json_memory.estimated_bytes(result.decided_by[-1])
+            taken += result.size + json_memory.estimated_bytes(result.inputs[-1])
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
             _repeat(store, engine, maker, kept, found)
             kept, taken = {}, 0
@@ -185,7 +185,7 @@ def _repeat(
         elif isinstance(event, JobEnded) and event.fault is not None:
             made[event.job] = []
     for key, (result, job) in kept.items():
-        again = result_of(job, maker, result.decided_by, made[key])
+        again = result_of(job, maker, result.inputs, made[key])
         if again is None:
             found.not_again += 1
         elif again == result:

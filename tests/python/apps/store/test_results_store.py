@@ -154,7 +154,7 @@ def test_a_name_is_taken_out_of_a_record_and_put_back() -> None:
 def test_what_may_decide_the_bytes_is_in_the_key(change: dict[str, Any]) -> None:
     job = plan_of(repeats=1).jobs[0].job
     keys = {
-        Result("", module.decided_by(one, maker, bodies), ()).key
+        Result("", module.inputs_of(one, maker, bodies), ()).key
         for one in (job, job.model_copy(update=change))
         for maker in (
             MAKER,
@@ -234,9 +234,9 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
         Result.unpacked(first.read_bytes())
 
 
-def body_of(decided: list[str], records: list[str]) -> bytes:
+def body_of(inputs: list[str], records: list[str]) -> bytes:
     """Return the content of a results file with these fields and a correct digest."""
-    return Result(MAKER.digest, tuple(decided), tuple(records)).packed()
+    return Result(MAKER.digest, tuple(inputs), tuple(records)).packed()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_result_is_made_again_only_if_a_store_would_keep_it(change: dict[str, 
     (first,) = filled(tmp_path, plan_of(repeats=1, rtts_ms=(20,)))
     whole = Result.unpacked(first.read_bytes())
     first.unlink()
-    job = json.loads(whole.decided_by[-1]) | change
+    job = json.loads(whole.inputs[-1]) | change
     foreign = Result(MAKER.digest, (MAKER.text(), "", json.dumps(job)), whole.records)
     ResultsStore(tmp_path).put(foreign)
     engine = MadeUpEngine()
@@ -361,7 +361,7 @@ def test_a_record_that_names_another_job_is_not_taken(tmp_path: Path) -> None:
     (first,) = filled(tmp_path, plan)
     whole = Result.unpacked(first.read_bytes())
     records = [whole.records[0], *(f'{one[:-1]},"job":"other"}}' for one in whole.records[1:])]
-    first.write_bytes(body_of([*whole.decided_by], records))
+    first.write_bytes(body_of([*whole.inputs], records))
     engine = MadeUpEngine()
     with pytest.raises(MachineError, match="gave two different results"):
         list(stored(tmp_path, engine).run([plan.jobs[0].job], {}))
