@@ -242,7 +242,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
         fastopen_queue: 4096,
         versions: BTreeMap::new(),
         tls: None,
-        nearest: false,
+        accepts_similar_urls: false,
         alt_svc: false,
         names: None,
     };

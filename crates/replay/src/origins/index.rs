@@ -17,7 +17,7 @@ pub(super) struct Index {
     /// For each resource: number of requests that were matched to it by URL, not by [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
     /// True to also accept similar URLs: with another port or query, or of another size of a picture.
-    nearest: bool,
+    accepts_similar_urls: bool,
 }
 
 #[derive(Debug)]
@@ -41,9 +41,9 @@ struct Nearness {
 }
 
 impl Index {
-    pub(super) fn of(resources: &[ServedResource], nearest: bool) -> Self {
+    pub(super) fn of(resources: &[ServedResource], accepts_similar_urls: bool) -> Self {
         let found = resources.iter().map(|_| AtomicUsize::new(0)).collect();
-        let mut index = Self { found, nearest, ..Self::default() };
+        let mut index = Self { found, accepts_similar_urls, ..Self::default() };
         for (resource, served) in resources.iter().enumerate() {
             let mut add = |origin: SocketAddr, target, own| {
                 let (path, query) = split(target);
@@ -56,7 +56,7 @@ impl Index {
                     add(SocketAddr::new(address, served.port), target, true);
                 }
             }
-            for (origin, target) in served.alternatives.iter().filter(|_| nearest) {
+            for (origin, target) in served.alternatives.iter().filter(|_| accepts_similar_urls) {
                 add(*origin, target, false);
             }
         }
@@ -77,13 +77,13 @@ impl Index {
             self.candidates.get(&(origin.ip(), method.as_str().to_owned(), path.to_owned()))
         };
         let of_method = recorded(&request.method);
-        let of_beacon = || recorded(&Method::GET).filter(|_| self.nearest && is_beacon(request));
+        let of_beacon = || recorded(&Method::GET).filter(|_| self.accepts_similar_urls && is_beacon(request));
         let candidates = of_method.or_else(of_beacon)?;
         let ranked = candidates
             .iter()
             .map(|one| (one.nearness(origin.port(), query), one))
             .map(|(near, one)| (Nearness { exact: near.exact && of_method.is_some(), ..near }, one))
-            .filter(|(nearness, _)| nearness.exact || self.nearest);
+            .filter(|(nearness, _)| nearness.exact || self.accepts_similar_urls);
         let named = request.headers.get(RESOURCE_HEADER).and_then(|name| name.to_str().ok()?.parse().ok());
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
         let (nearness, chosen) = named.or_else(|| {
@@ -181,7 +181,7 @@ mod tests {
         index.find(SocketAddr::new(HOST, port), &request.into_parts().0)
     }
 
-    fn index(nearest: bool) -> Index {
+    fn index(accepts_similar_urls: bool) -> Index {
         Index::of(
             &[
                 served(80, "GET", "/a?x=1&_=111"),
@@ -193,7 +193,7 @@ mod tests {
                 served(80, "GET", "/same"),
                 served(80, "GET", "/same"),
             ],
-            nearest,
+            accepts_similar_urls,
         )
     }
 

@@ -83,7 +83,7 @@ impl Origins {
         let single_threaded = site.versions.keys().filter(|_| site.single_threaded);
         let turns = single_threaded.map(|address| (*address, tokio::sync::Mutex::default())).collect();
         let shared = Arc::new(Shared {
-            index: Index::of(&site.resources, site.nearest),
+            index: Index::of(&site.resources, site.accepts_similar_urls),
             site,
             sockets: Arc::default(),
             quic: Arc::default(),

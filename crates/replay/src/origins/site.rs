@@ -49,7 +49,7 @@ pub struct Site {
     /// The TLS settings; `None` if no load uses TLS.
     pub tls: Option<TlsSite>,
     /// True to answer a request for an unknown URL with the resource of the most similar known URL.
-    pub nearest: bool,
+    pub accepts_similar_urls: bool,
     /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
     /// the host ignores priorities, and has at most six images in flight.
     pub alt_svc: bool,
@@ -86,7 +86,8 @@ pub struct ServedResource {
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
     /// Other URLs, such as other sizes of a picture, that get this response if no resource has the URL and
-    /// [`Site::nearest`] is true. Each is the origin's address and port, and the normalized path and query.
+    /// [`Site::accepts_similar_urls`] is true. Each is the origin's address and port, and the normalized path
+    /// and query.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,

@@ -149,7 +149,7 @@ pub fn site(
             .collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.filter(|_| encrypted).map(over_tls).transpose()?,
-        nearest: recorded,
+        accepts_similar_urls: recorded,
         alt_svc: job.client.kind.capabilities().reads_alt_svc,
         names: resolver.map(names).transpose()?,
     })
