@@ -43,7 +43,7 @@ struct StreamState {
 
 impl StreamTable {
     /// Creates an empty table. It calls `on_read` with the size of each read from a request stream, in bytes.
-    pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
+    pub fn with_read_callback(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
     }
 

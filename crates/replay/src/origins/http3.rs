@@ -59,10 +59,10 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     };
     let (secured, established) = (watch::Sender::new(false), accepted.established);
     let connection =
-        Connection { four_tuple, encrypted: true, http2: false, secured: Secured::when(&secured) };
+        Connection { four_tuple, encrypted: true, http2: false, secured: Secured::subscribe(&secured) };
     let table = {
         let (report, shared) = (report.clone(), shared.clone());
-        StreamTable::calling(move |bytes| {
+        StreamTable::with_read_callback(move |bytes| {
             // Until a Handshake packet with the client's Finished arrives, only early data can be read.
             if shared.quic.seen(four_tuple).received.handshake == 0 {
                 early_bytes.fetch_add(bytes, Ordering::Relaxed);

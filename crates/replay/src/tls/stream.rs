@@ -44,7 +44,7 @@ pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
     /// Creates a handle with which tasks wait until `complete` is true, which the end of a handshake sets.
-    pub fn when(complete: &watch::Sender<bool>) -> Self {
+    pub fn subscribe(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
 
@@ -164,7 +164,7 @@ impl<S: Duplex> TlsStream<S> {
 
     /// Returns a handle with which other tasks can wait until the handshake is complete.
     pub fn secured(&self) -> Secured {
-        Secured::when(&self.secured)
+        Secured::subscribe(&self.secured)
     }
 
     fn accepts_early_data(&mut self) -> bool {
