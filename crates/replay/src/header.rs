@@ -29,10 +29,10 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 /// # Panics
 /// Panics if the field is missing.
 pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize) {
-    for power in FILLER_POWERS.rev() {
-        let line = 1_usize << power;
+    for exponent in FILLER_EXPONENTS.rev() {
+        let line = 1_usize << exponent;
         if wanted.saturating_sub(header_bytes(first_line, headers)) >= line {
-            let filler = format!("x-filler-{power}");
+            let filler = format!("x-filler-{exponent}");
             let value = ".".repeat(line - filler.len() - ": \r\n".len());
             let filler =
                 HeaderName::try_from(filler).expect("letters, dashes and digits are valid in a field name");
@@ -44,6 +44,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Lengths of the fields that pad header sections, as powers of two. The shortest (2^5 bytes) has room for
-/// the field's name, and no header section needs a longer field than the longest (2^17 bytes).
-pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;
+/// Exponents of the lengths of the fields that pad header sections. The shortest (2^5 bytes) has room for the
+/// field's name, and no header section needs a longer field than the longest (2^17 bytes).
+pub const FILLER_EXPONENTS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -223,10 +223,10 @@ fn line_bytes((name, value): &Field) -> usize {
 /// length have most parts in common, and header compression (HPACK) can reuse them.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
-    for power in fastopen_replay::header::FILLER_POWERS.rev() {
-        let crumb = 1_usize << power;
+    for exponent in fastopen_replay::header::FILLER_EXPONENTS.rev() {
+        let crumb = 1_usize << exponent;
         if rest > crumb {
-            let name = format!("; {power}=");
+            let name = format!("; {exponent}=");
             crumbs += &name;
             crumbs += &".".repeat(crumb - name.len());
             rest -= crumb;
