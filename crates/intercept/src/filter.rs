@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::process::{Child, Command};
 use std::thread;
 
-use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
+use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, jump, load, return_action};
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::process::pipe;
 use libc::{
@@ -44,8 +44,8 @@ static PROGRAM: [sock_filter; 19] = [
     jump(BPF_JEQ, UNIX, 2, 0),
     jump(BPF_JGT, LONGEST, 1, 0),
     jump(BPF_JGE, SHORTEST, 1, 0),
-    end(SECCOMP_RET_ALLOW),
-    end(SECCOMP_RET_USER_NOTIF),
+    return_action(SECCOMP_RET_ALLOW),
+    return_action(SECCOMP_RET_USER_NOTIF),
 ];
 
 /// Starts `command` under the seccomp filter, from a new thread that calls `prepare` first. Returns the

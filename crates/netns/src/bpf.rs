@@ -32,6 +32,6 @@ pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
 }
 
 /// Returns an instruction that ends the filter with an action (`SECCOMP_RET_*`).
-pub const fn end(action: u32) -> sock_filter {
+pub const fn return_action(action: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }

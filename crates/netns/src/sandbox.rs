@@ -21,7 +21,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::{getgid, getuid, pivot_root};
 
-use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
+use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, jump, load, return_action};
 use crate::namespace::{make_mounts_private, mount_new, mount_temporary, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
@@ -355,8 +355,8 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
         jump(BPF_JEQ, libc::AF_INET6 as u32, 2, 0),
         jump(BPF_JEQ, libc::AF_NETLINK as u32, 1, 0),
         jump(BPF_JEQ, family, 0, 1),
-        end(SECCOMP_RET_ALLOW),
-        end(SECCOMP_RET_ERRNO | libc::EACCES as u32),
+        return_action(SECCOMP_RET_ALLOW),
+        return_action(SECCOMP_RET_ERRNO | libc::EACCES as u32),
     ];
     let doing = || "restricting sockets".into();
     nix::sys::prctl::set_no_new_privs().doing(doing)?;
