@@ -249,7 +249,8 @@ pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
 
 /// Kills all processes of the group that `child` leads, including `child`.
 pub fn kill_group(child: &std::process::Child) {
-    // The child is not reaped yet, so its ID is not reused. ESRCH means that no process is left.
+    // The kernel reuses the ID only if the child is reaped and no process of its group is left, and then only
+    // after all higher IDs. ESRCH means that no process is left.
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
