@@ -43,7 +43,7 @@ pub const COMMAND_BYTES: u64 = 1 << 30;
 /// Minimum number of connections per second of real time that the timeout for transactions assumes.
 const CONNECTIONS_A_SECOND: u64 = 200;
 /// CPU time that programs in User-Mode Linux may use without a system call before the task fails.
-const SPINNING: Duration = Duration::from_secs(10);
+const MAX_CPU_TIME: Duration = Duration::from_secs(10);
 
 pub struct Kernel {
     pub program: PathBuf,
@@ -175,7 +175,7 @@ fn boot(
         .map_err(|error| start_failure(kernel, &error))?;
     let mut progress = Progress { task, done: 0, worst: 0 };
     let (mut last_record, mut booted) = (Instant::now(), false);
-    let mut spinning = Spinning::default();
+    let mut detector = LoopDetector::default();
     loop {
         // Checked before the records are read, so that no last record is missed.
         let ended = running.has_ended();
@@ -202,11 +202,11 @@ fn boot(
             };
         }
         // A command may compute for a long time, so it is not checked.
-        if task.command.is_none() && spinning.is_seen(running.child.id()) {
+        if task.command.is_none() && detector.detects_loop(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
                  stood still",
-                SPINNING.as_secs()
+                MAX_CPU_TIME.as_secs()
             );
             return Err(progress.unfinished(message, ""));
         }
@@ -235,17 +235,17 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 /// Detects a program inside User-Mode Linux that computes without end. While it computes, virtual time stands
 /// still, and no other process there can run and end the program.
 #[derive(Default)]
-struct Spinning {
+struct LoopDetector {
     checked: Option<Instant>,
     /// Values from the last check at which User-Mode Linux had made progress: its voluntary context switches
     /// (as text) and CPU time, and the CPU time of all processes.
     changed: Option<((String, Duration), Duration)>,
 }
 
-impl Spinning {
-    /// Returns true if programs are in an endless loop: they used more CPU time than [`SPINNING`] while
+impl LoopDetector {
+    /// Returns true if programs are in an endless loop: they used more CPU time than [`MAX_CPU_TIME`] while
     /// User-Mode Linux (the process `kernel`, which includes PID 1) did not run. Call this repeatedly.
-    fn is_seen(&mut self, kernel: u32) -> bool {
+    fn detects_loop(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
         }
@@ -255,7 +255,7 @@ impl Spinning {
         };
         let computed = process::computed_in_namespace();
         match &self.changed {
-            Some((before, since)) if *before == state => computed.saturating_sub(*since) > SPINNING,
+            Some((before, since)) if *before == state => computed.saturating_sub(*since) > MAX_CPU_TIME,
             _ => {
                 self.changed = Some((state, computed));
                 false
