@@ -37,13 +37,13 @@ fn main() -> ExitCode {
     let code = match mode.as_deref().and_then(OsStr::to_str) {
         Some("--exec") => fastopen_intercept::run(arguments),
         Some("--shell") => shell::run(arguments),
-        _ => run_jobs(),
+        _ => run_other_modes(),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(70))
 }
 
 /// Runs the program in any mode except `--exec` and `--shell`, and returns the exit code.
-fn run_jobs() -> i32 {
+fn run_other_modes() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => run_stdin(|text| {

@@ -57,7 +57,7 @@ pub struct Task<'a> {
     mode: &'static str,
     jobs: &'a [Job],
     /// The id of each job or the name of each packetdrill script; one None for a command (`fastopen shell`).
-    parts: Vec<Option<&'a str>>,
+    names: Vec<Option<&'a str>>,
     view: View,
     /// True if the task runs external programs: clients, servers, commands or scripts.
     is_foreign: bool,
@@ -79,7 +79,7 @@ impl<'a> Task<'a> {
         Self {
             mode: "--init",
             jobs,
-            parts: jobs.iter().map(|job| Some(job.id.as_str())).collect(),
+            names: jobs.iter().map(|job| Some(job.id.as_str())).collect(),
             view: sandbox::view(jobs),
             is_foreign: jobs.iter().any(Job::is_foreign),
             polls_clock: clients(jobs).any(|client| client.polls_clock),
@@ -93,7 +93,7 @@ impl<'a> Task<'a> {
     pub fn scripts(plan: &'a Plan) -> Self {
         Self {
             mode: "--init-conform",
-            parts: plan.scripts.iter().map(|script| Some(script.name.as_str())).collect(),
+            names: plan.scripts.iter().map(|script| Some(script.name.as_str())).collect(),
             view: plan.view(),
             is_foreign: true,
             polls_clock: true,
@@ -108,7 +108,7 @@ impl<'a> Task<'a> {
     pub fn command(job: &'a Job, session: &'a Session, packets: Option<&'a File>) -> Self {
         Self {
             mode: "--init-shell",
-            parts: vec![None],
+            names: vec![None],
             view: session.view(job),
             is_foreign: true,
             polls_clock: true,
@@ -191,7 +191,7 @@ fn boot(
         if ended {
             let reason = running.exit_reason();
             // A command that could not be started has two last records.
-            return if progress.done >= task.parts.len() {
+            return if progress.done >= task.names.len() {
                 Running::copy_packets(task, folder)
                     .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;
                 Ok(progress.worst)
@@ -354,7 +354,7 @@ impl Progress<'_> {
     }
 
     fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
-        let job = self.task.parts.get(self.done).copied().flatten().map(str::to_owned);
+        let job = self.task.names.get(self.done).copied().flatten().map(str::to_owned);
         Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
     }
 }
