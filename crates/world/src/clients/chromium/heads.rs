@@ -33,7 +33,7 @@ const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
 /// Pads the headers of one page load's intercepted requests to the page's sizes, and lets them continue.
-pub(super) struct RequestHeads<'a> {
+pub(super) struct HeadPadder<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
     /// The earliest time at which the next intercepted request may be released to the network.
@@ -46,7 +46,7 @@ pub(super) struct RequestHeads<'a> {
     client_hints: usize,
 }
 
-impl<'a> RequestHeads<'a> {
+impl<'a> HeadPadder<'a> {
     pub(super) fn new(loading: &'a Loading<'a>) -> Self {
         let (resources, page, frames) = (Resources::of(loading), String::new(), HashMap::new());
         Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }

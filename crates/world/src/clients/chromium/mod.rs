@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use self::browser::Browser;
 use self::conduct::Conduct;
 use self::film::Film;
-use self::heads::RequestHeads;
+use self::heads::HeadPadder;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
@@ -176,7 +176,7 @@ fn follow(
     mut film: Option<&mut Film>,
 ) -> Result<(u64, BrowserRecord), PipeError> {
     let deadline = monotonic_ns() + loading.timeout_ns();
-    let mut heads = pads_heads(loading.job).then(|| RequestHeads::new(loading));
+    let mut padder = pads_heads(loading.job).then(|| HeadPadder::new(loading));
     browser.send("Page.navigate", &json!({"url": url_of(loading, 0)}))?;
     let recorded = loading.job.origins.bodies == Bodies::Recorded;
     let mut settled_at = None;
@@ -200,7 +200,7 @@ fn follow(
                     film.handle(&mut event, browser)?;
                 }
                 conduct.handle(&event, browser)?;
-                if let Some(params) = heads.as_mut().and_then(|heads| heads.continued(&event)) {
+                if let Some(params) = padder.as_mut().and_then(|padder| padder.continued(&event)) {
                     browser.send("Fetch.continueRequest", &params)?;
                 }
                 observer.handle(&event)?;
