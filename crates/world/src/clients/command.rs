@@ -77,7 +77,7 @@ impl UserAgent for CommandLine {
             remedy: "with the virtual engine, run fastopen kernel build".into(),
         })?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
-        let loaded = seen_at_origins::loaded(loading, run.start_ns, &opened, plt_ns, run.unfinished);
+        let loaded = seen_at_origins::load_results(loading, run.start_ns, &opened, plt_ns, run.unfinished);
         after();
         Ok(loaded)
     }

@@ -18,7 +18,7 @@ const NOT_MODIFIED: u16 = 304;
 
 /// Returns the results of a page load that began at `start_ns`, from the origins' log and the connections
 /// that the client opened. `unfinished` is the reason why the page load did not finish; None if it did.
-pub fn loaded(
+pub fn load_results(
     loading: &Loading,
     start_ns: u64,
     opened: &[Opened],

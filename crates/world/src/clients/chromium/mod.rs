@@ -130,7 +130,7 @@ impl UserAgent for Chromium {
         let (navigated_ns, metrics) = outcome.ok().unzip();
         let start_ns = navigated_ns.unwrap_or(started_ns);
         let plt_ns = metrics.as_ref().map(|metrics| plt_ns(metrics, loading));
-        let mut loaded = seen_at_origins::loaded(loading, start_ns, &opened, plt_ns, unfinished);
+        let mut loaded = seen_at_origins::load_results(loading, start_ns, &opened, plt_ns, unfinished);
         observer.complete(&mut loaded, start_ns);
         loaded.browser = metrics;
         after();

@@ -199,7 +199,7 @@ impl<'a> LoadObserver<'a> {
                 None => Some(request.resource) == observed.resource,
                 Some(url) => *url == observed.url,
             };
-            let position = seen_at_origins(&loaded.requests, is_its, since(observed.sent_ns));
+            let position = find_origins_record(&loaded.requests, is_its, since(observed.sent_ns));
             // A request that did not reach the origins gets a new record.
             let position = position.or_else(|| {
                 let resource =
@@ -260,7 +260,7 @@ impl<'a> LoadObserver<'a> {
 
 /// Finds the record that the origins made of a browser's request: it satisfies `is_its`, and lacks times from
 /// the browser. Prefers a record from after `sent_ns`, because the browser may have repeated the request.
-fn seen_at_origins(
+fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
     sent_ns: Option<u64>,
@@ -327,7 +327,7 @@ mod tests {
         // Resource 7 is requested again four seconds later, on another connection.
         let mut requests = [came(7, 60), came(8, 61), came(7, 4_160)];
         let position = |requests: &[RequestRecord], ms: u64| {
-            seen_at_origins(requests, |one| one.resource == 7, Some(ms * 1_000_000))
+            find_origins_record(requests, |one| one.resource == 7, Some(ms * 1_000_000))
         };
         assert_eq!(position(&requests, 4_110), Some(2));
         assert_eq!(position(&requests, 10), Some(0));
@@ -335,6 +335,6 @@ mod tests {
         assert_eq!(position(&requests, 4_161), Some(0));
         requests[2].queued_ns = Some(0);
         assert_eq!(position(&requests, 4_110), Some(0));
-        assert_eq!(seen_at_origins(&requests, |one| one.resource == 9, None), None);
+        assert_eq!(find_origins_record(&requests, |one| one.resource == 9, None), None);
     }
 }
