@@ -66,7 +66,7 @@ pub struct Observations<'a> {
 /// Returns all reasons why the page load is not a valid sample. The list is empty for a valid page load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
-    observed.server(expected, &mut reasons);
+    observed.external_server(expected, &mut reasons);
     observed.completeness(&mut reasons);
     observed.black_holes(expected, &mut reasons);
     observed.counters(expected, &mut reasons);

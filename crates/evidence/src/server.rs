@@ -9,7 +9,7 @@ use fastopen_contract::{Invalid, ListenerRecord, UpstreamRecord};
 impl Observations<'_> {
     /// Checks that the external server served until the load ended, and that the listeners in use have a Fast
     /// Open queue in loads with Fast Open. Without a queue, they send no cookies and accept no SYN data.
-    pub(super) fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
+    pub(super) fn external_server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if let Some(failure) = self.server_failure {
             invalid!(reasons, ServerFailed, "{failure}");
         }
