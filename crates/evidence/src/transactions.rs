@@ -42,7 +42,7 @@ pub struct Outcome {
     /// The times of the first and the last complete response, in nanoseconds; `None` if there is none.
     pub answered_ns: Option<(u64, u64)>,
     /// Transactions whose response has another status or body size than the requested resource of the page.
-    pub wrong: u64,
+    pub wrong_responses: u64,
     /// The errors of failed transactions, and how often each occurred.
     pub failures: BTreeMap<String, u64>,
     /// Connections whose SYN data was acknowledged.
@@ -98,10 +98,10 @@ pub fn judge(seen: &Seen) -> Vec<Invalid> {
         invalid!(reasons, GeneratorLate, "the generator was the limit: {limit}");
     }
     seen.link_delays(&mut reasons);
-    let Outcome { answered, begun, wrong, failures, .. } = seen.outcome;
+    let Outcome { answered, begun, wrong_responses, failures, .. } = seen.outcome;
     let met = failures.keys().next().map_or("", String::as_str);
-    if *wrong > 0 {
-        invalid!(reasons, WrongBytes, "{wrong} of {begun} responses differ from the page: {met}");
+    if *wrong_responses > 0 {
+        invalid!(reasons, WrongBytes, "{wrong_responses} of {begun} responses differ from the page: {met}");
     } else if *answered == 0 {
         invalid!(reasons, Incomplete, "none of {begun} transactions was answered: {met}");
     }

@@ -201,7 +201,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, end: End) {
             outcome.latency_us.0.saturating_record(latency_ns / 1000);
         }
         End::Wrong(what) => {
-            outcome.wrong += 1;
+            outcome.wrong_responses += 1;
             outcome.failed(&what);
         }
         End::Failed(what) => outcome.failed(&what),
