@@ -68,10 +68,10 @@ impl Outcome {
 
 /// The plan of a run of transactions (single requests to a server), and the observations during the run.
 #[expect(missing_docs, reason = "the names say it")]
-pub struct Seen<'a> {
+pub struct RunObservations<'a> {
     pub plan: &'a LoadPlan,
     /// The requested transactions (`plan.transactions`).
-    pub asked: &'a TransactionsPlan,
+    pub transactions: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
     /// The number of hosts of the page.
     pub hosts: usize,
@@ -89,44 +89,44 @@ pub struct Seen<'a> {
 }
 
 /// Returns all reasons why the record is invalid. The list is empty for a valid record.
-pub fn judge(seen: &Seen) -> Vec<Invalid> {
+pub fn judge(observed: &RunObservations) -> Vec<Invalid> {
     let mut reasons = Vec::new();
-    if let Some(failure) = seen.server_failure {
+    if let Some(failure) = observed.server_failure {
         invalid!(reasons, ServerFailed, "{failure}");
     }
-    if let Some(limit) = seen.generators_limit() {
+    if let Some(limit) = observed.generators_limit() {
         invalid!(reasons, GeneratorLate, "the generator was the limit: {limit}");
     }
-    seen.link_delays(&mut reasons);
-    let Outcome { answered, begun, wrong_responses, failures, .. } = seen.outcome;
+    observed.link_delays(&mut reasons);
+    let Outcome { answered, begun, wrong_responses, failures, .. } = observed.outcome;
     let met = failures.keys().next().map_or("", String::as_str);
     if *wrong_responses > 0 {
         invalid!(reasons, WrongBytes, "{wrong_responses} of {begun} responses differ from the page: {met}");
     } else if *answered == 0 {
         invalid!(reasons, Incomplete, "none of {begun} transactions was answered: {met}");
     }
-    match seen.plan.cookies {
-        None => seen.without_fast_open(&mut reasons),
-        Some(_) if seen.fastopen_queue == Some(0) => {
+    match observed.plan.cookies {
+        None => observed.without_fast_open(&mut reasons),
+        Some(_) if observed.fastopen_queue == Some(0) => {
             invalid!(
                 reasons,
                 NoListenerQueue,
                 "the server's listener has no Fast Open queue: configure one, or --server-listen"
             );
         }
-        Some(Cookies::Cold) => seen.cold(&mut reasons),
-        Some(Cookies::Warm) => seen.warm(&mut reasons),
+        Some(Cookies::Cold) => observed.cold(&mut reasons),
+        Some(Cookies::Warm) => observed.warm(&mut reasons),
     }
     reasons
 }
 
-impl Seen<'_> {
+impl RunObservations<'_> {
     fn of_origins(&self, name: &str) -> u64 {
         grown(&self.counters.origins, name).max(0) as u64
     }
 
     fn is_disturbed(&self) -> bool {
-        self.asked.flood.is_some() || self.asked.syncookies > 0
+        self.transactions.flood.is_some() || self.transactions.syncookies > 0
     }
 
     /// Describes why the transactions did not begin at the requested times or rate; `None` if they did.
@@ -135,16 +135,16 @@ impl Seen<'_> {
         if *not_begun > 0 {
             return Some(format!("{not_begun} transactions that were due did not begin"));
         }
-        let Arrivals::RatePerS(rate) = self.asked.arrivals else { return None };
+        let Arrivals::RatePerS(rate) = self.transactions.arrivals else { return None };
         if *late as f64 > LATE_SHARE * *begun as f64 {
-            let (bound, most) = (self.asked.late_us, lateness_us.0.max());
+            let (bound, most) = (self.transactions.late_us, lateness_us.0.max());
             return Some(format!("{late} of {begun} arrivals were over {bound} us late, at most {most} us"));
         }
         let intervals = begun.saturating_sub(1) as f64;
         let kept = intervals * 1e9 / *arrived_over_ns as f64;
         let off = (kept / f64::from(rate) - 1.0).abs();
         // The tolerated lateness of one arrival does not count as an error of the rate.
-        let slack = self.asked.late_us as f64 * 1000.0 / (*arrived_over_ns).max(1) as f64;
+        let slack = self.transactions.late_us as f64 * 1000.0 / (*arrived_over_ns).max(1) as f64;
         (intervals >= 1.0 && off > RATE_ERROR.max(slack))
             .then(|| format!("{kept:.1} arrivals a second instead of {rate}"))
     }
@@ -211,7 +211,7 @@ impl Seen<'_> {
             );
         }
         let overflows = self.of_origins("TCPFastOpenListenOverflow");
-        if *fallbacks > overflows && self.asked.new_key.is_none() {
+        if *fallbacks > overflows && self.transactions.new_key.is_none() {
             invalid!(
                 reasons,
                 FastopenFailed,

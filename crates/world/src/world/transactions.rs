@@ -16,7 +16,7 @@ use crate::contract::{
     Arrivals, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan, TransactionsRecord,
 };
 use crate::evidence::Expectation;
-use crate::evidence::transactions::{Outcome, Seen, judge};
+use crate::evidence::transactions::{Outcome, RunObservations, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
 use crate::generator::{self, Load, Target, counted_values, most_frequent};
@@ -93,9 +93,9 @@ impl World<'_> {
         let own_queue = Some(u32::from(self.job.origins.tfo_queue));
         let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
         let counters = growth(&before, &after);
-        let invalid = judge(&Seen {
+        let invalid = judge(&RunObservations {
             plan,
-            asked,
+            transactions: asked,
             outcome: &outcome,
             hosts: self.hosts.len(),
             cookies_before,
