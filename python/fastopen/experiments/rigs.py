@@ -255,7 +255,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
 
 def _split_by_tfo_ms(declared: Any) -> list[Any]:
     match declared:
-        case {"tfo_ms": [*costs], "value": str(value)}:
+        case {"tfo_ms": [_, *_] as costs, "value": str(value)}:
             return [{**declared, "tfo_ms": cost, "value": value.replace("{}", f"{cost}")} for cost in costs]
     return [declared]
 

@@ -144,6 +144,8 @@ rtt_plus_ms = 2
             "x: the experiment has no page other",
         ),
         ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\nrtt_factor = 0', "greater than 0"),
+        ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\ntfo_ms = []', "tfo_ms"),
+        ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\ntfo_ms = [5, -1]', "tfo_ms: -1 is too small"),
         ('[[rig]]\nname = "x"\nvalue = "x"', "source"),
     ],
 )
