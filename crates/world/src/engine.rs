@@ -21,8 +21,8 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
-/// instead of sleeping. A thread that sleeps in a virtual machine usually wakes up no later than this. The
-/// time is 0 in virtual time, which advances only while all threads sleep.
+/// instead of sleeping. Even in a virtual machine, a sleep usually ends at most this late. The time is 0 in
+/// virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 200_000,
@@ -45,8 +45,8 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// Brings the virtual engine's clocks into the state in which every job and command starts: exact timers, a
-/// fixed phase of the timer wheel, and a wall clock of `seconds` since 1970.
+/// Prepares the virtual engine's clocks for a job or command: makes timers exact, waits for the next multiple
+/// of `TIMER_WHEEL_PERIOD_NS`, and sets the wall clock to `seconds` since 1970.
 pub fn begin_at(seconds: i64) -> Result<()> {
     exact_timers();
     wait_for_timer_wheel();
@@ -62,8 +62,8 @@ pub fn request_spacing_ns(engine: Engine) -> u64 {
     }
 }
 
-/// In virtual time, waits for the phase of the timer wheel at which every load begins, and then for
-/// `start_phase_us` microseconds. In real time, returns at once.
+/// In virtual time, waits for the next multiple of `TIMER_WHEEL_PERIOD_NS` on the monotonic clock, and then
+/// for `start_phase_us` microseconds. In real time, returns at once.
 pub fn begin_load(engine: Engine, start_phase_us: u64) {
     if engine == Engine::Virtual {
         wait_for_timer_wheel();

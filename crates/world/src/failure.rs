@@ -76,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// The fault is `Fault::Machine`, but `Fault::Input` for an unknown congestion control.
+/// Blames the machine (`Fault::Machine`) or, for an unknown congestion control, the job (`Fault::Input`).
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

@@ -54,8 +54,8 @@ impl Capture {
         self.keys.take();
     }
 
-    /// Returns the packets of both ends until `unix_ns` as a pcapng file with this comment, and the number of
-    /// packets that were dropped because buffers were full. The file has names for `hosts` and `client`.
+    /// Returns a pcapng file of the packets that were captured before `unix_ns`, at client and origins. The
+    /// file begins with `comment`, and gives names to the IP addresses of `hosts` and `client`.
     pub fn end_load(
         &self,
         comment: &str,

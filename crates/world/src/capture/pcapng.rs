@@ -16,12 +16,12 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
 const NAME_RECORD_IPV4: u16 = 1;
 const NAME_RECORD_IPV6: u16 = 2;
-/// Secrets in the format of NSS's key log.
+/// The type of secrets in a pcapng file: lines of a TLS key log, as NSS writes it.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 /// Unit of the timestamps (`if_tsresol`) as a negative power of ten: 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// `epb_flags`: the direction of a packet, in the lowest two bits.
+/// Value of the option `epb_flags` of a packet that the interface received.
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 

@@ -19,10 +19,10 @@ use crate::contract::TcpSample;
 /// differs from the previous one only in time is omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// Maximum number of samples of a load. If a trace has more, every second sample is removed, because the
-/// reader limits the length of records (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
+/// Maximum number of samples of a load. If a trace has more, every second sample is removed. Otherwise the
+/// load's record could exceed `MAX_RECORD_BYTES` of python/fastopen/runs/limits.py.
 const MOST: usize = 40_000;
-/// Bounds in nanoseconds of the first sampling interval, which is a twentieth of the RTT within the bounds.
+/// Minimum and maximum of the first sampling interval in nanoseconds, which otherwise is a 20th of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
@@ -61,7 +61,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples the open sockets until `stop` is woken. Doubles the interval when there are too many samples.
+/// Samples the open sockets until `stop` is woken. Doubles the interval after more than `MOST` samples.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();

@@ -20,7 +20,7 @@ pub struct CommandLine {
 }
 
 struct Run {
-    /// Dropped first, because the program's calls fail without the supervision.
+    /// The command's process. Dropped before `watch`, which handles some of its system calls.
     _program: Program,
     watch: Watch,
     start_ns: u64,

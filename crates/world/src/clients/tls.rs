@@ -53,9 +53,9 @@ pub struct Secure {
     pub quic: Option<QuicClient>,
 }
 
-/// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` session
-/// tickets from the host (with TLS 1.2, after the handshake). The caller must be in the client's namespace.
-/// Fails if a visit takes longer than `VISIT_TIMEOUT`.
+/// Fetches session tickets from each host, and stores them in `secure`. Opens a connection to each host in
+/// turn, and closes it after `tickets` tickets or, with TLS 1.2, after the handshake. The caller must be in
+/// the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
 pub fn fetch_tickets(
     secure: &Secure,
     tickets: u8,

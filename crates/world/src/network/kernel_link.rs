@@ -21,8 +21,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Burst that the token bucket filter allows beyond one packet, as nanoseconds at the link's rate. It exceeds
-/// the clock's resolution, so that the filter never sends late.
+/// The token bucket's burst is one packet and the bytes that the link sends in this time, in nanoseconds. The
+/// time exceeds the clock's resolution, so that the filter never sends late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends, and its queueing disciplines.

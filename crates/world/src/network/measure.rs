@@ -74,8 +74,8 @@ fn probe_address(topology: &Topology) -> SocketAddr {
     SocketAddr::new(origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT)
 }
 
-/// Returns an interval between the starts of probe handshakes at which their packets never queue behind each
-/// other. `on_the_link_ns` is the total time for which a handshake's packets occupy the link.
+/// Returns the interval in nanoseconds at which to start probe handshakes, so that their packets never queue
+/// behind each other. `on_the_link_ns` is the total time for which one handshake's packets occupy the link.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     // A round trip ends before the next handshake starts, or half-way between two starts.
     let least = (4 * on_the_link_ns).max(2_000_000);

@@ -153,7 +153,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Lets a frame enter the link at `at`, with `extra_delay` after the link. `pool` takes a dropped frame.
+    /// Puts a frame on the link at time `at`, with an additional delay. `pool` gets the buffer if it is lost.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// Returns false after the [`Forwarder`] was dropped.
+    /// Executes the queued commands. Returns false after the [`Forwarder`], which sends them, was dropped.
     fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
@@ -278,7 +278,7 @@ impl Worker {
         }
     }
 
-    /// Sends the packets that are due. Without delay and rate limit these are all packets.
+    /// Receives all waiting packets, and sends the packets that are due.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();

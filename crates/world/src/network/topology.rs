@@ -39,8 +39,8 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of the client's and the origins' interface. Without ARP, the kernel sends frames to the
-/// sender's own address.
+/// Ethernet address of the client's and the origins' interfaces. Without ARP, the kernel uses it as both the
+/// source and the destination of the frames that these interfaces send.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.

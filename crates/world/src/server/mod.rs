@@ -30,7 +30,7 @@ pub const PORT: u16 = 80;
 pub const UPSTREAM_PORT: u16 = 8080;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Start timeout once a server listens at any address, or its first process has ended without an error.
+/// Shorter start timeout, for a server that listens at a wrong address, or whose first process has ended.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
 pub struct Server {
     name: String,
     hosts: BTreeMap<String, IpAddr>,
-    /// Length of the Fast Open queue that listeners without a queue get; None to leave listeners unchanged.
+    /// Fast Open queue length to set on listeners that have no such queue; None to leave them unchanged.
     queue: Option<u16>,
     program: RefCell<Program>,
     /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
@@ -130,8 +130,8 @@ impl Server {
         Ok(self.problem()?.map(|(_, what)| self.described(&what)))
     }
 
-    /// Returns the reason why the server does not listen for all its hosts, and the time after its start at
-    /// which this becomes an error; None if it listens.
+    /// Returns None if the server listens for all its hosts. Otherwise returns the reason, and the time since
+    /// the server's start from which this is an error.
     fn problem(&self) -> Result<Option<(Duration, String)>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
         let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));

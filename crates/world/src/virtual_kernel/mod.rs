@@ -31,7 +31,7 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Space in bytes on the temporary file system beyond User-Mode Linux's memory, which is a file there.
+/// Size in bytes of the temporary file system, in addition to the file for User-Mode Linux's memory.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Environment variable for the maximum real time in seconds for which User-Mode Linux may write nothing.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
@@ -40,7 +40,7 @@ const SCRIPT_SILENCE_S: u64 = 60;
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory limit in bytes for a command of `fastopen shell`, its servers, and the files that they write.
 pub const COMMAND_BYTES: u64 = 1 << 30;
-/// Minimum number of connections per second of real time that the timeout for transactions assumes.
+/// Lowest speed that the timeout for transactions permits, in connections per second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
 /// CPU time that programs in User-Mode Linux may use without a system call before the task fails.
 const MAX_CPU_TIME: Duration = Duration::from_secs(10);
@@ -237,8 +237,8 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 #[derive(Default)]
 struct LoopDetector {
     checked: Option<Instant>,
-    /// Values from the last check at which User-Mode Linux had made progress: its voluntary context switches
-    /// (as text) and CPU time, and the CPU time of all processes.
+    /// Values when User-Mode Linux had last made progress: its own voluntary context switches (as text) and
+    /// CPU time, and the CPU time of all processes.
     changed: Option<((String, Duration), Duration)>,
 }
 

@@ -73,8 +73,7 @@ impl Servers {
     }
 }
 
-/// Keeps only one port of each IP address. A connection to a second port would have the cookie already, and
-/// so would send its SYN only with the first write.
+/// Keeps only one port of each IP address, because the kernel uses one cookie for all ports of an address.
 fn one_per_host(
     addresses: impl Iterator<Item = SocketAddr>,
 ) -> impl Iterator<Item = (Option<IpAddr>, SocketAddr)> {

@@ -30,7 +30,8 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Falsifies a page load's observations with fault `number` of `FAULTS`, or with the next one that applies.
+/// Falsifies a page load's observations with the fault at index `number` of `FAULTS` (modulo its length). If
+/// this fault finds nothing to falsify, tries the following faults in turn.
 pub(super) fn inject(number: u32, observed: &mut Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

@@ -182,7 +182,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the loader's TLS settings, if any. They have no session tickets yet. `clock` tells the time.
+    /// Returns the built-in client's TLS settings, without session tickets. TLS reads the time from `clock`.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());

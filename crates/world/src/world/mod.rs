@@ -99,8 +99,8 @@ pub struct Ran<T> {
 }
 
 /// Builds the emulated network of a job, starts the servers of `serve`, and runs `inside` in the client's
-/// namespace. The client gets no Fast Open cookies, and nothing is measured. `inside` must call its argument
-/// with each process whose exit it waits for, and the exit status, because a server may be among them.
+/// namespace. The client has no Fast Open cookies. `inside` gets a function, which it must call with the ID
+/// and exit status of each child process that it reaps, because the child may be one of the servers.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -217,8 +217,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures RTT and rates, again if the job's tolerance is exceeded. A busy machine only makes a network
-    /// slower, so a measurement within the tolerance is not due to chance.
+    /// Measures RTT and rates until they are within the job's tolerance, at most `MEASUREMENTS` times. A busy
+    /// machine only makes a network slower, so a result within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -429,8 +429,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the middlebox's behaviour and the addresses of the hosts that it affects (None: all). It affects
-/// each host of `path_hosts` (each host of the page if this is None) with the probability `path_share`.
+/// Returns the middlebox's behaviour, and the addresses of the hosts that it affects (None: all addresses).
+/// Draws each host of `path_hosts`, or of the page if this is None, with the probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

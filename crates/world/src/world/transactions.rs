@@ -195,7 +195,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the addresses and cookies of a SYN flood, if `asked`. Makes the client ignore answers to them.
+    /// Returns a SYN flood's source addresses and their cookies. Makes the client ignore replies to them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
@@ -238,7 +238,7 @@ impl World<'_> {
 struct Sources {
     ip: Version,
     first: u16,
-    /// Number after that of the last client address; None if all transactions use one address (`first`).
+    /// End of the range of client address numbers (exclusive); None if all transactions use address `first`.
     end: Option<u16>,
     resources: u64,
 }

@@ -42,7 +42,7 @@ pub(super) struct HeadPadder<'a> {
     page: String,
     /// URLs of the documents in frames, by ID of the frame.
     frames: HashMap<String, String>,
-    /// Largest size so far of client hint fields, in bytes. The browser adds as many to redirected requests.
+    /// Largest size so far, in bytes, of the client hint fields that the browser added to a request.
     client_hints: usize,
 }
 
@@ -52,8 +52,8 @@ impl<'a> HeadPadder<'a> {
         Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }
     }
 
-    /// Keeps requests apart, because otherwise chance would decide if a request on an open connection or the
-    /// SYN of a new connection is sent first.
+    /// Sleeps, so that requests are released at a minimum interval. If two were released together, chance
+    /// would decide which is sent first: a request on an open connection, or the SYN of a new connection.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -195,7 +195,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Expects an absolute URL without user information.
+/// Returns the host in an absolute URL, which must not contain a user name (`user@host`).
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();

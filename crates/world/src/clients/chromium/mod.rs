@@ -26,8 +26,8 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Time without any event after which missing requests count as never sent, in nanoseconds. The longest timer
-/// of the page is added to this time.
+/// Time without a browser event after which a load ends although expected requests are missing, in
+/// nanoseconds. The longest timer of a synthetic page is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Maximum wait for requests after the load event of a recorded page, in nanoseconds. Some pages never stop.
@@ -41,13 +41,12 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 #[derive(Default)]
 pub struct Chromium {
     browser: Option<Browser>,
-    /// The outcome of the page load before the measured one. The browser's context keeps cache and session
-    /// tickets.
+    /// The browser after the visit before the measured load, and the error if that visit failed.
     visited: Option<(Browser, Result<(), PipeError>)>,
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
-/// In other cases, a cache would keep a synthetic page from repeating requests that were recorded twice.
+/// A synthetic page must repeat each request that was recorded twice, so its first view has no cache.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }
@@ -166,9 +165,9 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Loads the page. Returns when all expected requests have ended or none has been in flight for a while; with
-/// recorded bodies, at most `SETTLE_NS` after the load event. Fails at the load's timeout. The results are
-/// those of [`measure`].
+/// Loads the page until all expected requests have ended, or the browser is idle for some time. A page with
+/// recorded bodies also ends `SETTLE_NS` after its load event. Fails at the load's timeout. Returns the
+/// start of the load on the monotonic clock in nanoseconds, and the browser's metrics.
 fn follow(
     browser: &mut Browser,
     loading: &Loading,

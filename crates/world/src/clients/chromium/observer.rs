@@ -88,7 +88,7 @@ impl<'a> LoadObserver<'a> {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
 
-    /// Returns the longest timer in nanoseconds after which a synthetic page may still send a request.
+    /// Returns the longest emulated processing time, in nanoseconds, of resources not requested yet.
     pub(super) fn longest_timer_ns(&self) -> u64 {
         let expected = self.expected.iter().flatten().zip(&self.loading.job.page.resources);
         let timers = expected
@@ -258,8 +258,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Finds the record that the origins made of a browser's request: it satisfies `is_its`, and lacks times from
-/// the browser. Prefers a record from after `sent_ns`, because the browser may have repeated the request.
+/// Finds the origins' record of a request that the browser reports: a record for which `is_its` returns true,
+/// and which has no times from the browser yet. Prefers a record from `sent_ns` or later.
 fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -275,7 +275,7 @@ impl ObservedRequest {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }
 
-    /// Reads a response. Its times are in milliseconds since `requestTime`, which is in seconds.
+    /// Stores the status and the times of a `Network.Response` of the browser.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
         self.from_cache |= response["fromDiskCache"] == true;
@@ -295,7 +295,7 @@ impl ObservedRequest {
     }
 }
 
-/// Error of a request that the browser changed to https. In virtual time, the HSTS list is too old for this.
+/// Error of a request that the browser changed from http to https.
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 

@@ -259,7 +259,7 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// Exchanges HTTP/2 frames. The first request starts it, to share a packet with the connection preface.
+    /// The task that sends and receives HTTP/2 frames, until the first request starts it; then None.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }

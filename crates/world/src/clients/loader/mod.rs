@@ -425,7 +425,7 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Opens a connection to the address that a DNS lookup returned; None: to the origin's known address.
+    /// Opens a connection, to the address `looked_up` if the origin's address came from a DNS lookup.
     fn connect(&mut self, (mut connection, requests): Waiting, looked_up: Option<IpAddr>) {
         let id = connection.id;
         // The scheduler may have closed the connection in the meantime.

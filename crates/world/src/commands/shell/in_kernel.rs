@@ -35,13 +35,13 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Extension of an empty file. The host creates it when nothing reads one of the output streams any more.
+/// Extension of an empty file, which the host creates when the reader of an output stream has closed it.
 pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time in nanoseconds without input after which a message shows that standard input is being read.
+/// Time to wait for standard input before a message explains what is being waited for, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);

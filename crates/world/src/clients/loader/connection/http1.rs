@@ -56,7 +56,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Performs an exchange. Returns true if the connection can carry another request.
+/// Sends a request and reads its response. Returns true if the connection can carry another request.
 async fn send(
     sender: &mut SendRequest<SizedBody>,
     request: Request<SizedBody>,

@@ -48,7 +48,7 @@ pub(super) enum Report {
     ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// The TCP handshake is complete, the first write will send the SYN, or a QUIC connection is usable.
+    /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable.
     Connected(ConnectionId, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
@@ -64,7 +64,7 @@ pub(super) enum Report {
     End {
         connection: ConnectionId,
         response: RequestRecord,
-        /// True if the connection can carry another request.
+        /// True if the connection can carry another request; an error if the request failed.
         outcome: Result<bool, String>,
     },
 }
@@ -212,8 +212,8 @@ pub(super) async fn open(
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
-/// Replaces tokio's `connect`, which always reads the socket's error, although epoll reports errors. This
-/// system call is slow in the virtual kernel.
+/// Connects a socket to `address`, without the system call that tokio's `connect` makes to read the socket's
+/// error even if there is none. It is slow in the virtual kernel.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
@@ -270,7 +270,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the request's end. `outcome`: true if its connection is reusable. `measure` adds its times.
+    /// Reports the request's end. `measure` adds times to its record. `outcome` is as in [`Report::End`].
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
