@@ -114,7 +114,7 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that became due by schedule, not because a client's previous one ended.
+    /// Number of transactions that became due so far; in a closed loop, only the first of each client.
     scheduled: u64,
     /// The transactions that have not ended, by number.
     under_way: BTreeMap<u64, Transaction<'a>>,

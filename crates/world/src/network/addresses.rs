@@ -12,7 +12,7 @@ pub use crate::contract::resolver_address;
 /// The first address of a network, and the length of the network's prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses with lower numbers; cross traffic and floods use higher ones.
+/// Number of client addresses for loads and transactions. Cross traffic and floods use higher numbers.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 pub const fn client_network(ip: Version) -> Prefix {

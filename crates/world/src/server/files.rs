@@ -28,8 +28,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Maps each file's path to its resource's index. Leaves out paths that are invalid, are folders of other
-/// files, have a resource that is not a GET with status 200, or have resources with bodies of unequal sizes.
+/// Maps each file's path to its resource's index. A file needs a valid path that is not also a folder. All
+/// resources with this path must be GETs with status 200, and have bodies of the same size.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

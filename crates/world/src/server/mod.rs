@@ -41,7 +41,7 @@ const MAY_WRITE: &str = "; a server may write only below its working directory: 
 /// Maximum number of lines at the end of the server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
-/// Returns the port to connect to for a URL's host and port. With an external server, it is 80 or 8080.
+/// Returns the port for a URL's host and port. With an external server: 80 for its hosts, 8080 for others.
 pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     match origins.server {
         None => port,

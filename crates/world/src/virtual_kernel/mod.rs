@@ -119,9 +119,9 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Starts the User-Mode Linux `kernel`, which runs `task` as described by the JSON `text`. Copies its results
-/// to `records`, and returns the exit code. If the kernel does not start, hangs, or ends too early, returns
-/// the exit code that `report` returns for this failure.
+/// Starts the User-Mode Linux `kernel` to run `task`, which `text` describes in JSON. Copies the results to
+/// `records`, and returns the exit code. If the kernel does not start, hangs, or ends too early, passes this
+/// failure to `report`, and returns the exit code from `report`.
 ///
 /// The kernel can access all files that this process sees (`hostfs`), so it runs with a limited [`View`].
 pub fn run(
@@ -380,7 +380,7 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Replaces each `origins.bodies_file` in the JSON of jobs by the file's path inside User-Mode Linux.
+/// Replaces each `origins.bodies_file` in the JSON of jobs by its path in User-Mode Linux, from `places`.
 fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

@@ -3,8 +3,8 @@
 //! that has the missing bytes.
 //!
 //! A `Cookie` field never causes a CORS preflight, even in requests without credentials, because scripts
-//! cannot set it (Fetch standard, "forbidden request-header"). HTTP/2 compresses each crumb of the field,
-//! which is a single cookie, separately (RFC 9113 section 8.2.3).
+//! cannot set it (Fetch standard, "forbidden request-header"). HTTP/2 compresses each cookie in the field
+//! separately (RFC 9113 section 8.2.3).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -178,8 +178,8 @@ fn is_client_hint(name: &str) -> bool {
     name.starts_with("sec-ch-")
 }
 
-/// Returns the relation of a URL's origin to the requesting origin `asker` (`Sec-Fetch-Site`). The last two
-/// labels of a name count as its site, so under longer public suffixes `cross-site` may become `same-site`.
+/// Returns `Sec-Fetch-Site` for a request to `url` by the document at the URL `asker`. Takes the last two
+/// labels of a host name as its site, so `a.co.uk` and `b.co.uk` wrongly count as `same-site`.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {

@@ -11,7 +11,7 @@ use super::{at_ns, nanoseconds, text};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// For each method and URL, the indices of the page's resources, and the number of requests so far.
+/// Maps method and URL to the indices of the page's resources with both, and the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {

@@ -174,7 +174,7 @@ fn view(job: &Job, command: &[OsString]) -> View {
     view
 }
 
-/// Writes the failure to the report, and returns its exit code.
+/// Writes the failure as a JSON record to the file `report`, and returns the failure's exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();

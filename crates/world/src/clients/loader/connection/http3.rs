@@ -96,7 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a QUIC connection. Also returns a task that ends with the connection.
+    /// Starts HTTP/3 on a connection, and the returned task. `early` reports if early data was accepted.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
