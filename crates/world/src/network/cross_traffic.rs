@@ -15,8 +15,8 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::measure::named;
 use crate::network::topology::Topology;
 
-/// Time for which the flows run before the page load begins: 1024 ticks of 4 ms. The kernel rounds timers to
-/// multiples of 512 ticks or fewer, so this time does not change how the page load's timers are rounded.
+/// Time for which the flows run before the page load begins: 1024 ticks of 4 ms. The kernel rounds timers
+/// below 131 s to multiples of at most 512 ticks, so it rounds the page load's timers as without this time.
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
 /// Host number reserved for cross traffic, in both the client's and the origins' range of addresses.

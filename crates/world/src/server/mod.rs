@@ -30,7 +30,7 @@ pub const PORT: u16 = 80;
 pub const UPSTREAM_PORT: u16 = 8080;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shorter start timeout, for a server that listens at a wrong address, or whose first process has ended.
+/// Shorter start timeout, for a server that listens elsewhere, or whose first process ended without an error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
