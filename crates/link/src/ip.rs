@@ -205,8 +205,8 @@ pub(crate) fn swap_addresses(ip: &mut [u8]) {
     source.swap_with_slice(destination);
 }
 
-/// Computes the checksum of the transport header and payload from `start` on, with the pseudo header (RFC
-/// 9293 section 3.1, RFC 768, RFC 8200 section 8.1), and writes it at offset `at` of the packet.
+/// Computes the TCP or UDP checksum (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1) of the packet `ip`,
+/// and writes it at offset `at`. The header of the transport `protocol` begins at offset `start`.
 pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let (first, bytes) = addresses(ip);

@@ -1,5 +1,5 @@
-//! Models an access link, for `fastopen-world`, which forwards packets through the model. The caller passes
-//! in the time, and the model of each direction decides when a packet leaves.
+//! Models an access link. The caller (the driver) is `fastopen-world`, which forwards packets through the
+//! model. It passes in the time, and the model of each direction decides when a packet leaves.
 //!
 //! A packet that is offered to a [`Direction`] passes through stages (see `stage.rs`). Each stage sees the
 //! time and the packet, and lets the packet pass, holds it until a given time, or drops it with a reason. The
@@ -10,9 +10,9 @@
 //! 3. **serialisation**, first in first out, at a fixed [`Rate`] or by a [`Trace`]
 //! 4. **propagation**: the direction's delay
 //!
-//! A [`path`] rule adds a middlebox. After the last stage, the packet is delayed by the extra delay of its
-//! host. For packets that come from a distant host, the extra delay precedes the link instead: the driver
-//! holds them in a [`DelayLine`] of its own before it offers them.
+//! A [`path`] rule adds a middlebox. A distant host has an extra delay between the link and the host. Packets
+//! to the host are delayed after the last stage. The driver delays packets from the host in its own
+//! [`DelayLine`] before it offers them.
 //!
 //! The crate reads no clock, does not wait, and does no I/O. The driver offers packets, sleeps until
 //! [`Direction::next_release`], and removes due packets with [`Direction::release`].

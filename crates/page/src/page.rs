@@ -30,13 +30,13 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other estimates of server think times and byte offsets of references. Page loads do not use them.
+    /// Other estimates that fit the recording as well. For information only: page loads do not use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// Another estimate of the resources' server think times and of byte offsets of references to them. It
-/// explains the recorded times of the page load as well as the values in [`Page::resources`] do.
+/// Another estimate of the values that a recording does not contain: server think times, and the byte offsets
+/// of references. It fits the recorded times of the page load as well as [`Page::resources`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {

@@ -84,13 +84,13 @@ pub struct Resource {
     /// image in a `srcset` or `picture`, and other names that a mirrored site uses for the same file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
+    /// HTTP version of the recorded response; `None` if unknown. Each page load has its own setting.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Byte offset of the recorded body in the `bodies_file` of a job (page loads to run); otherwise `None`.
+    /// Byte offset of the recorded body in `bodies_file`, the file of recorded responses; `None` if absent.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Byte offset of the response's recorded headers in the `bodies_file` of a job; `None` without a job.
+    /// Byte offset of the recorded headers in `bodies_file`, as for the body; `None` if absent.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

@@ -24,7 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies `behaviour` to segments of a `ClientHello` with several segments; forwards SYNs and others.
+    /// Applies `behaviour` to a TCP segment if it is part of a split `ClientHello`. Forwards all others.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;

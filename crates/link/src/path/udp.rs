@@ -113,7 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false, to drop a client's Initial packet (`begins`), if an earlier one has not been answered.
+    /// Returns false if the datagram must be dropped: the client has sent an Initial packet, the host has not
+    /// answered, and the client sends another. `begins` is true if the datagram has an Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

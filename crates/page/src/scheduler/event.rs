@@ -61,8 +61,8 @@ pub enum Event {
 
 /// An action that the driver performs. A `resource` is an index in [`crate::Page::resources`].
 ///
-/// Each [`Action::Open`] is followed by an [`Action::Close`] of the connection, unless the driver reported
-/// that the connection failed or was closed, or the connection is idle when the load is finished.
+/// Not every opened connection gets an [`Action::Close`]. There is none if the driver reported that the
+/// connection failed or was closed. Connections that are idle when the load is finished stay open, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Action {

@@ -121,9 +121,9 @@ impl Scheduler {
         [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// Returns the page load time, from [`Event::Start`] to the load event. The time is `None` until the last
-    /// resource that the load event waits for has ended, which may be before the load event itself. It stays
-    /// `None` if such a resource failed or was never requested.
+    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` while the load event
+    /// waits for resources, and forever if one of these resources failed or was never requested. It may be
+    /// known before the load event itself, which happens after a processing time.
     pub fn plt(&self) -> Option<Nanos> {
         self.discovery.plt()
     }

@@ -25,12 +25,12 @@ pub(crate) struct PlannedRequest {
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that becomes known when `at_bytes` bytes of its initiator's body have arrived ([`AT_END`]: the
-/// whole response). If `at_bytes` is `None`, it becomes known when its initiator is requested.
+/// A resource that the client discovers when `at_bytes` bytes of its initiator's body have arrived
+/// ([`AT_END`]: the whole response), or, if `at_bytes` is `None`, when it requests the initiator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
-    /// Sort key of resources that the same byte reveals. Equal keys keep the order of the page.
+    /// Sort key of resources with equal `at_bytes`: random to shuffle them, 0 for the order of the page.
     place: u64,
     pub(crate) resource: usize,
 }

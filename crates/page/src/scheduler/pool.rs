@@ -28,8 +28,8 @@ pub(crate) struct Pool {
     /// One entry for each combination of a server and a partition (requests that may share connections).
     servers: Vec<Server>,
     servers_with_queue: BTreeSet<ServerId>,
-    /// Times at which a second connection to a server is opened, unless the first has finished its TCP
-    /// handshake by then (or its QUIC handshake, if the second connection would use TCP instead of QUIC).
+    /// For each server whose first connection is in its handshake: the time at which to open a second
+    /// connection. The entry is removed if the TCP or QUIC handshake ends earlier.
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
     /// True if the handshakes of connections begin after the lookup of the host's name.
@@ -241,8 +241,8 @@ impl Pool {
         self.servers[server.0].fallback_after.is_some()
     }
 
-    /// Yields all TCP connections of an HTTP/3 server if `fallback` is true. Otherwise yields only its HTTP/3
-    /// connections with an incomplete handshake.
+    /// Yields the open connections of an HTTP/3 server: those over TCP if `fallback` is true, otherwise those
+    /// over QUIC with an incomplete handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -264,8 +264,8 @@ impl Pool {
         carried
     }
 
-    /// Handles a lost connection. Returns the resources that fail because no other connection retries them.
-    /// If the connection was never ready, only the server's most urgent request can fail.
+    /// Handles the failure or close of a connection. Returns the resources that fail, because their requests
+    /// are not sent again on another connection.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -296,8 +296,8 @@ impl Pool {
         }
     }
 
-    /// If an HTTP/3 connection was lost in its handshake, opens the planned TCP connection at once. Returns
-    /// true if another connection, over TCP or HTTP/3, can take over the requests of the lost connection.
+    /// Looks for a connection that can replace `lost`, which failed in its handshake: a TCP connection for an
+    /// HTTP/3 connection, or vice versa. Opens a planned TCP connection at once. Returns true if there is one.
     fn try_replace(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -309,7 +309,8 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Reuses or closes the connection of a complete response. Returns false if it did not carry the request.
+    /// Ends a request whose response is complete. Uses the connection for further requests if it is
+    /// `reusable`. Otherwise ends it. Returns false if the request was not in flight on this connection.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,

@@ -1,6 +1,6 @@
-//! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does: a frame has a
-//! maximum of images in flight, and requests none from a server with six of the frame's requests in flight.
-//! Further images wait without a connection. A redirect's target takes over the redirect's slot.
+//! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits
+//! if its frame has the maximum of images in flight, or six requests of any kind to the image's server.
+//! Further images wait without a connection. The target of a redirect counts in place of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,7 +66,8 @@ impl Throttle {
         }
     }
 
-    /// Returns false if the request has to wait until [`Throttle::ended`] returns it.
+    /// Returns true if the request for `resource` may start now, and counts it as in flight. Otherwise the
+    /// request waits until [`Throttle::ended`] returns it.
     pub(crate) fn admit(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
         if let Some(redirect) = request.follows {
@@ -83,8 +84,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends a request. Then starts and returns a request that waited because its frame had too many images in
-    /// flight; `None` if none may start. An answered redirect frees no slot: its target's request takes it.
+    /// Ends a request. Then starts and returns a waiting image request, if one may start now. A redirect that
+    /// got a response (`answered`) makes no room for others, because the request for its target follows.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

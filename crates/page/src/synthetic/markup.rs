@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Requests that their initiator's body (such as a script) does not send, for example for lack of room. The
-/// element or call that loads the initiator sends them afterwards. Each number is a [`Reference`]'s index.
+/// Requests that a response body should start, but cannot, for example for lack of room. The HTML element or
+/// script call that loads this body starts them instead. The numbers are indices of [`Reference`]s.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// Requests that start when the initiator's response has ended.
@@ -33,8 +33,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns an HTML element that sends request `number`; `None` if only a script can. In documents with
-    /// the script `runtime.js` (`runtime`), it loads stylesheets, because a `<link>` would block scripts.
+    /// Returns an HTML element that sends request `number`; `None` if a script must send it. `runtime` is true
+    /// if the document has `runtime.js`, which loads stylesheets, because a `<link>` would block scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -76,8 +76,8 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Describes a request and the requests that follow it. Returns their URLs as `<img>` elements, so that
-    /// parsers without scripts find them, and their other values, such as delays, as a JavaScript array.
+    /// Returns two texts that describe a request and its deferred requests: `<img>` elements with the URLs,
+    /// which clients without scripts can read, and a JavaScript array of other values, such as delays.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {

@@ -47,7 +47,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests differently than in the page, such as too early or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests for bodies without room for them. Such a body has only an array's index.
+    /// JavaScript arrays of requests for which a body is too small. The body has only the array's index.
     lists: Vec<String>,
 }
 

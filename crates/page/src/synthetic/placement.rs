@@ -5,8 +5,8 @@
 //! as soon as the response has ended. Such requests are called deferred. The text of a reference includes
 //! its deferred requests, so references are placed from the last to the first.
 //!
-//! If the browser runs `runtime.js` in each document ([`Runtime::Injected`]), a body without room for its
-//! references contains only the number of a list. The injected script has the lists.
+//! If the browser injects a script into each document ([`Runtime::Injected`]), the script has lists of
+//! requests. A document without room for its references then contains only indices of lists.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Placement {
     /// Generated bodies that make a browser send further requests, by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests for bodies without room for them. Such a body has only an array's index.
+    /// JavaScript arrays of requests for which a body is too small. The body has only the array's index.
     pub(super) lists: Vec<String>,
 }
 
@@ -39,9 +39,9 @@ struct Placer<'a> {
     writer: Writer<'a>,
     /// For each request, the further requests that its response causes; empty once its body is written.
     children: Vec<Vec<usize>>,
-    /// For each request, the number of levels of later requests in the JavaScript array that describes it.
+    /// For each request, the depth of nesting of the deferred requests, which start after its response.
     depth: Vec<usize>,
-    /// For each reference, the references that its resource's body contains.
+    /// For each request, the further requests that the body of its response starts.
     held: Vec<Vec<usize>>,
     fits_runtime: Vec<bool>,
     /// For each request of a document, true if the document runs `runtime.js`, a script that sends requests.
@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes a document of `room` bytes, too small for the requests `children`: the HTML `head` if it fits,
-    /// then indices of lists. An injected script sends the listed requests. Returns `children` if none fits.
+    /// Writes document `number`, whose `room` bytes are too few to start the requests `children`. It has only
+    /// indices of the injected script's lists, after `head` if both fit. Returns `children` if none fits.
     fn list_in_document(
         &mut self,
         number: usize,
