@@ -21,7 +21,7 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` if CORS headers are generated (`own_cors`).
+    /// Sets `Cache-Control` and `ETag`, and `Vary` if the CORS headers are not recorded ones (`own_cors`).
     pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,

@@ -40,8 +40,8 @@ pub struct Arrived {
     pub four_tuple: FourTuple,
     /// Index of the requested resource; `None` if the page does not have it (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The requested URL, if it differs from the resource's URL. If the page does not have the resource, the
-    /// method and the URL, such as `POST https://a.test/b`.
+    /// The requested URL; `None` if it is the resource's own URL. If the page does not have the resource, the
+    /// method precedes the URL, as in `POST https://a.test/b`.
     pub url: Option<Arc<str>>,
     /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,

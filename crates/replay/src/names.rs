@@ -35,7 +35,7 @@ pub const TLS_ALPN: &[u8] = b"dot";
 pub const HTTPS_ALPN: &[u8] = b"h2";
 /// The path in the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
-/// RFC 8484 section 6.
+/// The Content-Type of DNS messages over HTTPS (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;

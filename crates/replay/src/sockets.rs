@@ -118,8 +118,8 @@ impl ObservedStream {
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// Makes the next read wait until epoll reports new data, because a read(2) would now return EAGAIN, for
-    /// example after a short read. A reported end of the stream is not forgotten.
+    /// Makes the next read wait until epoll reports new data or, if the stream has ended, return at once. Call
+    /// this when no data is left, for example after a short read: a system call would return EAGAIN.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

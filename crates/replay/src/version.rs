@@ -38,8 +38,8 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the ALPN protocol identifier (RFC 7301). An origin accepts only the protocol of its version,
-    /// and over TCP `h2` if the version is HTTP/3.
+    /// Returns the ALPN protocol identifier (RFC 7301). An HTTP/3 origin accepts only `h3` over QUIC and `h2`
+    /// over TCP. Any other origin accepts only its own version's protocol.
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http10 => b"http/1.0",

@@ -1,6 +1,5 @@
 //! Stores a value that one thread updates while another waits for it. An update without a waiting thread
-//! makes no system call, unlike `Condvar::notify_all`. In the User-Mode Linux kernel of virtual time, system
-//! calls take most of the time.
+//! makes no system call, unlike `Condvar::notify_all`. System calls are slow in User-Mode Linux.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

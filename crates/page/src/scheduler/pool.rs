@@ -297,7 +297,7 @@ impl Pool {
     }
 
     /// Looks for a connection that can replace `lost`, which failed in its handshake: a TCP connection for an
-    /// HTTP/3 connection, or vice versa. Opens a planned TCP connection at once. Returns true if there is one.
+    /// HTTP/3 connection, or vice versa. Opens a planned TCP connection at once. Returns true if one exists.
     fn try_replace(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {

@@ -33,8 +33,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns an HTML element that sends request `number`; `None` if a script must send it. `runtime` is true
-    /// if the document has `runtime.js`, which loads stylesheets, because a `<link>` would block scripts.
+    /// Returns an HTML element that sends request `number`; `None` if a script must send it. `runtime` is
+    /// true if the document has `runtime.js`. This script sends all requests that an element might distort.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];

@@ -6,7 +6,7 @@
 //! its deferred requests, so references are placed from the last to the first.
 //!
 //! If the browser injects a script into each document ([`Runtime::Injected`]), the script has lists of
-//! requests. A document without room for its references then contains only indices of lists.
+//! requests. A document or script without room for its references then contains only indices of lists.
 
 use std::collections::BTreeMap;
 

@@ -149,12 +149,12 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Creates a connection whose request streams are counted in `table`.
+    /// Creates a connection. `table` counts its request streams' traffic, `early` has the state of early data.
     ///
     /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
-    /// value and creates another for the same connection. So this value never closes the connection. It also
-    /// accepts no streams of the server before early data is accepted. Otherwise it could drop the server's
-    /// control stream, which would end the connection (RFC 9114 section 6.2.1).
+    /// value and creates another for the same connection. So this value never closes the connection, and
+    /// accepts no streams of the server before early data is accepted. To drop the server's control stream
+    /// would end the connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
         Self { connection, table, early, closes, calls: Calls::default() }

@@ -67,9 +67,9 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or that of the most similar URL.
-    /// Successive requests get equally similar resources in turn; after all of these, always the last. Also
-    /// returns true if the request has exactly the method, port and query of the resource's own URL.
+    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or that of the most similar URL. If
+    /// several are equally similar, requests get each of them once, in order, and then always the last. The
+    /// boolean is true if the request has exactly the method, port and query of the resource's own URL.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

@@ -61,7 +61,7 @@ struct Shared {
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// True if the origins use TLS in the current load.
     encrypted: AtomicBool,
-    /// The most that clients may do with new tickets: nothing, resume, or send early data.
+    /// The permitted use of session tickets that clients get now: none, resumption, or also early data.
     later: Mutex<SessionStart>,
     /// True during an earlier visit, in which clients get tickets before the measured load.
     visit: AtomicBool,
@@ -131,10 +131,10 @@ impl Origins {
         &self.shared.log
     }
 
-    /// Begins a page load: clears the log and the counts of requests for each resource. If `encrypted`, the
-    /// origins use TLS. `later` limits the use of session tickets that clients get in this load (see
-    /// [`with_session_limit`]). `visit` is true for the visit before a measured load. Origins then answer
-    /// requests only after the handshake, so that clients get tickets before the response.
+    /// Begins a page load: clears the log and the counts of requests for each resource. `encrypted` is true
+    /// to use TLS. `later` is what clients may do in later loads with the session tickets that they get in
+    /// this load. `visit` is true for a visit before the measured load. Origins then answer requests only
+    /// after the handshake, so that clients get tickets before the response.
     pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
@@ -269,7 +269,7 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     }
 }
 
-/// Accepts a TLS connection. The current page load sets what clients may do with the connection's tickets.
+/// Accepts a TLS connection, and logs its handshake. `shared.later` limits the use of its session tickets.
 async fn accept_tls(
     config: &ServerConfig,
     stream: ObservedStream,
@@ -305,8 +305,8 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 struct Connection {
     four_tuple: FourTuple,
     encrypted: bool,
-    /// True if the connection may use HTTP/2, provided that the host has this version. False for QUIC, and
-    /// for cleartext without HTTP/2's preface in a page load with TLS.
+    /// True to serve HTTP/2 if this is the host's version; false to serve HTTP/1 on this connection. False
+    /// for a cleartext connection without HTTP/2's preface in a page load with TLS; unused for QUIC.
     http2: bool,
     secured: Secured,
 }

@@ -85,9 +85,9 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs, such as other sizes of a picture, that get this response if no resource has the URL and
-    /// [`Site::accepts_similar_urls`] is true. Each is the origin's address and port, and the normalized path
-    /// and query.
+    /// Other URLs that get this response, such as other sizes of a picture, unless a resource has the URL.
+    /// Each consists of an origin's address and port, and a normalized path and query. Unused if
+    /// [`Site::accepts_similar_urls`] is false.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,
@@ -179,7 +179,7 @@ fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
     headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
-/// Excludes the CRLF.
+/// Returns the size of a status line in bytes, without its CRLF.
 fn status_line_bytes(status: StatusCode) -> usize {
     "HTTP/1.1 200 ".len() + status.canonical_reason().unwrap_or("<none>").len()
 }

@@ -90,9 +90,9 @@ impl QuicClient {
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 
-    /// Opens a connection to `host` at `address` from `port` (`None`: the kernel's choice), and passes the
-    /// four-tuple to `begun`. Returns when the connection can carry a request: at once with a ticket for
-    /// early data, otherwise when the handshake is complete.
+    /// Opens a connection to `host` at `address`, and counts its packets in `table`. `port` is the client's
+    /// port; `None` if the kernel chooses it. Calls `begun` before the handshake. Returns when the connection
+    /// can carry a request: at once with a ticket for early data, otherwise after the handshake.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened or the handshake fails.

@@ -1,15 +1,13 @@
 //! Leaves room in an origin's congestion window for the packets that end its handshake.
 //!
 //! If a handshake packet is lost, responses to early data fill the window, and no acknowledgment makes room.
-//! A client cannot decrypt the responses without the keys of a lost `ServerHello`, and the origin cannot
-//! decrypt acknowledgments without a lost `Finished`. quinn 0.11 then stalls in two ways:
+//! Without the `ServerHello`, the client cannot decrypt the responses. Without the client's `Finished`, the
+//! origin cannot decrypt acknowledgments. quinn 0.11 then stalls in two ways:
 //!
-//! - During the handshake, the `ServerHello` is retransmitted only as a probe of the origin's own timer. If
-//!   the acknowledgment of a later Initial packet reveals the loss first, the retransmission waits for room
-//!   that never comes (as in quicwg/base-drafts#2984 and nginx#1616).
-//! - After the handshake, no loss timer runs. It was last set while the connection still counted as
-//!   handshaking, when 1-RTT packets have no timer. There is no room for `HANDSHAKE_DONE` either, whose
-//!   acknowledgment would reveal the loss.
+//! - During the handshake, an acknowledgment of a later Initial packet may reveal that the `ServerHello` is
+//!   lost. The retransmission then waits forever for room (as in quicwg/base-drafts#2984 and nginx#1616).
+//! - After the handshake, no loss timer runs, because it was set when 1-RTT packets had no timer. There is no
+//!   room for `HANDSHAKE_DONE`, whose acknowledgment would reveal the loss.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -48,7 +46,8 @@ impl ControllerFactory for RoomFactory {
 
 /// A congestion controller that lets an origin complete a handshake even if the congestion window is full.
 /// After each loss during the handshake, the origin may send two more datagrams. After the handshake, it may
-/// send two more: at once after a loss, else after a probe timeout. The next acknowledgment ends this.
+/// send two more: at once if there was a loss, otherwise after a probe timeout. The first acknowledgment after
+/// the handshake restores the normal window.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
@@ -56,7 +55,7 @@ struct Room {
     probe_after: Duration,
     /// Bytes sent before the end of the QUIC handshake and not acknowledged yet, including lost bytes.
     unacknowledged: u64,
-    /// Unacknowledged bytes when the last loss was detected; `None` before the first loss.
+    /// Value of `unacknowledged` when the last loss was detected; `None` before the first loss.
     when_lost: Option<u64>,
     acknowledged: bool,
 }

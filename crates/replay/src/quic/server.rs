@@ -28,8 +28,8 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Opens an endpoint for QUIC connections to `local`. Call this inside a [`super::Runtime`]. `tls` may be
-    /// any host's TLS 1.3 configuration: [`QuicOrigin::accept`] gets that of each connection.
+    /// Opens an endpoint for connections to `local`, inside a [`super::Runtime`]. Counts packets in `table`.
+    /// `tls` is any host's TLS 1.3 configuration: [`QuicOrigin::accept`] gets that of each connection.
     pub(crate) fn listen(
         local: SocketAddr,
         settings: Settings,

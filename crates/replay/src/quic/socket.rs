@@ -42,7 +42,7 @@ impl Datagrams {
         self.state.try_send(self.socket.get_ref().into(), transmit)
     }
 
-    /// Returns the number of datagrams. Fails if the runtime has ended.
+    /// Receives datagrams into `buffers`, and returns their number. Fails if the runtime has ended.
     fn poll_receive(
         &self,
         context: &mut Context<'_>,
@@ -79,8 +79,8 @@ pub(super) struct CountedSocket {
 }
 
 impl CountedSocket {
-    /// Opens the UDP socket of a client that connects to `origin`, or of the origins (`None`), at `local`: a
-    /// port of `0.0.0.0` or `[::]`. Counts its packets in `table`. Fails outside of a [`reactor::Runtime`].
+    /// Opens a UDP socket at `local`, a port of `0.0.0.0` or `[::]`, and counts its packets in `table`. A
+    /// client's socket connects to `origin`; servers pass `None`. Fails outside of a [`reactor::Runtime`].
     pub(super) fn new(
         local: SocketAddr,
         origin: Option<SocketAddr>,

@@ -14,7 +14,7 @@ use crate::counters::{Traffic, TrafficCounters};
 use crate::sockets::FourTuple;
 use crate::watch_cell::WatchCell;
 
-/// Evidence of one end of a QUIC connection: its packets, bytes and RTT.
+/// The packets, bytes and RTT of a QUIC connection, as counted and measured at one end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QuicEvidence {
     /// Packets that this end sent, by type.

@@ -24,7 +24,7 @@ pub(super) struct TicketStore {
 }
 
 impl TicketStore {
-    /// `room` is the maximum number of session tickets.
+    /// Creates an empty store with room for `room` session tickets.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
             sessions: ClientSessionMemoryCache::new(room),

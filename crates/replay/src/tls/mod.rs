@@ -60,7 +60,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// The imitated kind of certificates. Only a label: `chain_bytes` sets the size. Origins sign with ECDSA.
+    /// The kind of certificates that the sizes imitate. It has no effect here: see `chain_bytes`.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -119,7 +119,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which to set only the client's clock ahead, so that its tickets seem to be old.
+    /// Returns the time by which to set the client's clock ahead, to make its tickets seem old; often 0.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
@@ -166,7 +166,7 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates, which sets the size of the chain in a job. Origins always sign with ECDSA.
+/// A kind of certificates. The kinds differ only in the size of the chain: origins always sign with ECDSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -202,9 +202,9 @@ pub enum Ech {
     Grease,
 }
 
-/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. Sessions
-/// are stored in `sessions` (nowhere if `settings` allow no tickets), because early data could be replayed
-/// with stateless tickets (RFC 8446 section 8.1). Connection secrets are logged to `keys`, if given.
+/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. Stores
+/// the sessions in `sessions` unless `settings` allow no tickets. Stateless tickets would permit replays of
+/// early data (RFC 8446 section 8.1). Logs the connections' secrets to `keys`, if given.
 ///
 /// # Errors
 /// Returns an error if the cryptography provider supports no cipher suite of the TLS version.

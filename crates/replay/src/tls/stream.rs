@@ -1,9 +1,9 @@
 //! Runs TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
 //!
-//! Existing adapters for rustls return a server's stream only when the handshake is complete. Both ends then
-//! report accepted early data, although the response comes a round trip later than possible. Here a server
-//! reads early data before the handshake is complete, and responds half a round trip after the client began
-//! ("0.5 RTT" data). A client writes its `ClientHello` together with its first request.
+//! Existing adapters for rustls return a server's stream only when the handshake is complete. So the response
+//! to early data comes a round trip later than possible. Here a server reads early data before the handshake
+//! is complete, and responds half a round trip after the client began ("0.5 RTT" data). A client writes its
+//! `ClientHello` together with its first request.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
@@ -174,7 +174,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Continues the handshake. Ready when it is complete or `enough` returns true, and all records are sent.
+    /// Continues the handshake until it is complete or `enough` returns true, and all records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
