@@ -118,8 +118,8 @@ impl ObservedStream {
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// Makes the next read wait until epoll reports new data or, if the stream has ended, return at once. Call
-    /// this when no data is left, for example after a short read: a system call would return EAGAIN.
+    /// Makes the next read wait until epoll reports new data, unless the end of the stream was reported. For
+    /// use when no data is left, such as after a short read, because a system call would return EAGAIN.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

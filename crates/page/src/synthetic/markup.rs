@@ -34,7 +34,7 @@ impl Writer<'_> {
     }
 
     /// Returns an HTML element that sends request `number`; `None` if a script must send it. `runtime` is
-    /// true if the document has `runtime.js`. This script sends all requests that an element might distort.
+    /// true if the document has the script `runtime.js`, which sends delayed requests, for example.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];

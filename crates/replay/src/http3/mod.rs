@@ -149,7 +149,7 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Creates a connection. `table` counts its request streams' traffic, `early` has the state of early data.
+    /// Creates a connection. `table` counts the traffic of requests, and `early` has the state of early data.
     ///
     /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
     /// value and creates another for the same connection. So this value never closes the connection, and

@@ -115,7 +115,6 @@ impl Site {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// Creates the response with the resource `served`.
     pub(super) fn response(&self, served: &ServedResource, request: &Parts) -> Response<SizedBody> {
         let cache_policy = served.cache_policy.as_ref();
         let status = match cache_policy {
