@@ -1,17 +1,17 @@
 //! Opens connections and assigns requests to them, with Chromium's late binding.
 //!
-//! A queued request takes an available connection to its server. If there is none, the pool opens a
-//! connection if the limits allow it, without binding the request to this connection. The first connection
-//! that becomes ready or available takes the most urgent request in its server's queue
+//! A request takes an available connection to its server. If there is none, the request is queued, and the
+//! pool opens a connection if the limits allow it. The new connection is not reserved for this request. Any
+//! connection that becomes available takes the most urgent request in its server's queue
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections, the
 //! pool closes an idle connection to make room. If the first connection to a server takes longer than
-//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one for the same request, like Chromium's backup job.
-//! For a server with a fallback, the second connection uses the fallback. The connection that completes its
-//! handshake first stays, and takes over the requests of the other connection.
+//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one, like Chromium's backup job. If an HTTP/3 server
+//! has a fallback, the second connection uses TCP. The pool then keeps the connection that completes its
+//! handshake first, and closes the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit, which is one request
-//! with HTTP/1, and the maximum number of streams with HTTP/2. A server counts as a separate server in each
-//! partition of requests.
+//! with HTTP/1, and the maximum number of streams with HTTP/2. Requests that may not share connections have
+//! separate queues ([`Partition`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,6 +1,6 @@
-//! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits
-//! if its frame has the maximum of images in flight, or six requests of any kind to the image's server.
-//! Further images wait without a connection. The target of a redirect counts in place of the redirect.
+//! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits,
+//! without a connection, if its frame has the maximum of images in flight, or six requests of any kind to the
+//! image's server. The target of a redirect counts instead of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -305,8 +305,8 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 struct Connection {
     four_tuple: FourTuple,
     encrypted: bool,
-    /// True to serve HTTP/2 if this is the host's version; false to serve HTTP/1 on this connection. False
-    /// for a cleartext connection without HTTP/2's preface in a page load with TLS; unused for QUIC.
+    /// True to serve HTTP/2 if the host supports it; false to serve HTTP/1. False for a cleartext connection
+    /// that does not begin with HTTP/2's preface, in a page load with TLS. Unused for QUIC.
     http2: bool,
     secured: Secured,
 }

@@ -45,8 +45,8 @@ impl ControllerFactory for RoomFactory {
 }
 
 /// A congestion controller that lets an origin complete a handshake even if the congestion window is full.
-/// After each loss during the handshake, the origin may send two more datagrams. From the end of the handshake
-/// until the next acknowledgment it may also send two: at once after a loss, otherwise after a probe timeout.
+/// After each loss during the handshake, the origin may send two more datagrams. After the handshake, until
+/// the next acknowledgment, it may send two: at once if there was a loss, otherwise after a probe timeout.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
