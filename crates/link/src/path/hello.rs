@@ -15,7 +15,7 @@ struct SplitHello {
     start: u32,
     /// Length of the TLS record in bytes, including the record's header.
     bytes: u32,
-    /// True once a segment after the first was dropped, so that no further segment is dropped.
+    /// True once [`Behaviour::StallSecondSegment`] has dropped a segment of this `ClientHello`.
     stalled: bool,
 }
 

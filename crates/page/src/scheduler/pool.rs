@@ -61,7 +61,7 @@ struct Server {
     begun: usize,
     connecting: usize,
     /// If an HTTP/3 handshake takes longer than this many nanoseconds, the pool also opens a TCP connection
-    /// ([`Policy::fallback_after`]). None if the server has no fallback, or has taken it.
+    /// ([`Policy::fallback_after`]). `None` if the server has no fallback, or already uses it.
     fallback_after: Option<Nanos>,
     /// True if all new connections to the server use TCP instead of HTTP/3.
     fallback_taken: bool,
@@ -433,7 +433,7 @@ impl Pool {
         self.idle_longest_first().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the server's most recently used available connection or, if none was used, the oldest one.
+    /// Returns the most recently used available connection to the resource's server, else the oldest one.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;

@@ -22,9 +22,9 @@ struct Request {
     frame: usize,
     /// True for images on connections with one request at a time. Other connections use priorities instead.
     delayable: bool,
-    /// The redirect that leads to this request, which takes over the redirect's slot.
+    /// Index of the redirect whose target is this request. The request then counts instead of the redirect.
     follows: Option<usize>,
-    /// True if this request is a redirect whose target takes over its slot.
+    /// True if this request is a redirect, and counts as in flight until its target is requested.
     is_followed: bool,
 }
 

@@ -46,9 +46,9 @@ struct Placer<'a> {
     fits_runtime: Vec<bool>,
     /// For each request of a document, true if the document runs `runtime.js`, a script that sends requests.
     carries_runtime: Vec<bool>,
-    /// HTML `<script>` that sends requests (`runtime.js`); empty if the browser runs it without an element.
+    /// HTML `<script>` with `runtime.js`, which sends requests; empty if the browser injects the script.
     runtime: String,
-    /// True if the browser runs a script in each document that starts the requests that fit into no body.
+    /// True if the browser injects a script into each document, which starts requests that fit into no body.
     injected: bool,
     lists: Vec<String>,
     relocated: Vec<usize>,

@@ -335,8 +335,8 @@ impl Shared {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 
-    /// Returns the index of the requested resource, if any, and the requested URL unless it is the resource's
-    /// own URL. Without a resource, the second value is the method and the URL, such as `GET http://a.test/`.
+    /// Returns the index of the requested resource, and the requested URL if it is not the resource's own. If
+    /// no resource matches, returns `None`, and the method and URL as one text, such as `GET http://a.test/`.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {

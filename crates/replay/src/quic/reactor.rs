@@ -118,8 +118,7 @@ impl Timer {
     }
 
     /// Sets the timer to wake a task at the deadline. If it is already set to an earlier time, it wakes the
-    /// task then, and the task must set it again. Each packet of a connection usually moves its deadline to
-    /// later.
+    /// task then, and the task must set it again. This saves work, because most packets postpone a deadline.
     pub(super) fn arm(&mut self, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {

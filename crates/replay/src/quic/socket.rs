@@ -73,7 +73,7 @@ pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
     /// The address and port of the server, if this is a client's socket; `None` for a socket of servers.
     origin: Option<SocketAddr>,
-    /// Number of the event loop's iteration in which the socket was created (see [`reactor::turn`]).
+    /// Value of [`reactor::turn`] when the socket was created. [`FirstFlight`] waits until it changes.
     turn: u64,
     table: Arc<QuicTable>,
 }

@@ -246,7 +246,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Reads early data first. Returns 0 at the end of the stream, and `Pending` if nothing has arrived.
+    /// Copies decrypted data to `room`, early data first. Returns its size (0 at the end) or `Pending`.
     fn read_plaintext(&mut self, room: &mut [u8]) -> Poll<io::Result<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
