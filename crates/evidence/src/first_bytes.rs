@@ -15,7 +15,7 @@ const TLS_RECORD: u64 = 16_384;
 /// Bytes of payload in a QUIC datagram of 1,200 bytes, which every path must carry (RFC 9000 section 14).
 const DATAGRAM: u64 = 1150;
 
-/// Upper bound of the bytes that a SYN and acknowledgments, or a resumed handshake, take in one direction.
+/// Upper bound of the bytes that one end sends for a SYN and acknowledgments, or for a resumed handshake.
 const HANDSHAKE: u64 = 600;
 
 /// Upper bound of the bytes that a client or server sends in padded QUIC datagrams before the first response:
@@ -28,8 +28,8 @@ const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
-/// A `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
-/// (RFC 8446 sections 5.1, 5.2 and D.4).
+/// TLS bytes around early data: a `change_cipher_spec` record (6), and the header (5), content type (1) and
+/// AEAD tag (16) of the record with the early data (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
@@ -74,8 +74,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if only the necessary round trips delay a connection's first response. On a link with a
-    /// rate, other connections may fill the queue, so this holds only for the load's first connection.
+    /// Returns true if nothing but the necessary round trips delays a connection's first response. If the link
+    /// has a limited rate, only the page load's first connection qualifies: others may wait in a queue.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
         // A browser opens another connection if a server does not answer for a while.
@@ -99,8 +99,8 @@ impl Observations<'_> {
                 || no_queue && asked_first && !connection.multiplexed && !self.job.origins.single_threaded)
     }
 
-    /// Returns two upper bounds for a connection's first response: the number of round trips, and the time in
-    /// microseconds to transmit request and response. `least` is the smallest possible number of round trips.
+    /// Returns the maximum number of round trips until a connection's first response arrives, and the maximum
+    /// time in microseconds to transmit request and response. `least` is the minimum number of round trips.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -148,14 +148,14 @@ impl Observations<'_> {
         self.ip_payload(connection) - HEADER_AND_SYN_OPTIONS
     }
 
-    /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin then answers
-    /// the `ClientHello` at once, and the rest arrives together with the client's Finished.
+    /// Returns true if the client can send the last early data only a round trip or more after the
+    /// `ClientHello`. The server then answers the `ClientHello` before it has all early data.
     pub(super) fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the number of round trips after the SYN until the client can send the first `bytes` bytes.
+    /// Counts the round trips from the SYN until the client can send the last of its first `bytes` bytes.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
@@ -163,10 +163,11 @@ impl Observations<'_> {
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns how many round trips `bytes` need after the initial window. The window doubles each time, but
-    /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
+    /// Returns the additional round trips to send `bytes` bytes if they exceed the initial congestion window.
+    /// The window doubles in each round trip. `segment` is the payload of a full segment in bytes.
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.job.tcp.initial_window_segments) * segment;
+        // The receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
         while sent < bytes {
             sent += window;
@@ -202,7 +203,7 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns an upper bound of the bytes that acknowledge `bytes` bytes, with the headers of TCP or QUIC.
+/// Returns the maximum total size of the packets that acknowledge `bytes` bytes in segments of `segment`.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }

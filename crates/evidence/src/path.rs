@@ -15,9 +15,9 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Minimum retransmissions of a socket whose third timeout in a row makes the kernel suspect a black hole.
+/// Minimum number of retransmissions of a socket at its third timeout in a row (a suspected black hole).
 const LEAST_RETRANSMITS: u32 = 2;
-/// Maximum retransmissions of a socket at three timeouts in a row: one for each, plus one tail loss probe.
+/// Maximum number of retransmissions of a socket after three timeouts in a row: 3, and a tail loss probe.
 const MOST_RETRANSMITS: u32 = 4;
 /// Shortest time until a socket's third timeout in a row: 200 ms (`TCP_RTO_MIN`), doubled by each timeout.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
@@ -110,12 +110,13 @@ impl Observations<'_> {
         Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, &self.job.tcp))
     }
 
-    /// Returns true if middlebox, TCP settings or a suspected black hole affect the connection's Fast Open.
+    /// Returns true if a middlebox, TCP settings or a suspected black hole prevent Fast Open on a connection.
+    /// With [`SynData::AfterCookie`], the client must first be able to receive a cookie.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.pauses(connection)
     }
 
-    /// Returns true if an earlier black hole made the client pause Fast Open (`tcp_fastopen_cookie_check`).
+    /// Returns true if the client did not use Fast Open because its kernel had suspected a black hole before.
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
         let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
@@ -126,8 +127,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Yields the connections on which one end (`end`) gets no answer because of the middlebox. Yields none
-    /// if the job turns off the kernel's detection of such black holes.
+    /// Yields the connections on which a middlebox keeps one end from getting answers; none if the job turns
+    /// off the kernel's detection of such black holes. `end` returns the `TCP_INFO` of client or origin.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -149,7 +150,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that each end suspected a black hole once for each connection with three timeouts in a row.
+    /// Checks that each kernel suspected a black hole once for each of its sockets that had three timeouts in
+    /// a row because of the middlebox.
     pub(super) fn black_holes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
         let ends: [(_, _, End); 2] = [
@@ -215,8 +217,8 @@ impl Observations<'_> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns the expected range for the number of connections that the hosts' kernels count as accepted
-    /// although no SYN data arrived, because the cookie was good or is not required.
+    /// Returns the minimum and maximum number of connections that the hosts' kernels count as Fast Open
+    /// (`TCPFastOpenPassive`) although no data arrived in the SYN.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.count(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -226,9 +228,9 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the minimum and maximum number of connections whose SYN reached the host without acceptance of
-    /// its data. Counts only those whose `Effect` satisfies `which`. The minimum leaves out retransmitted and
-    /// aborted SYNs, because they may not have reached the host.
+    /// Returns the minimum and maximum number of SYNs that reached a host, but whose data was not accepted.
+    /// Counts only connections for which `which` is true. The minimum leaves out retransmitted and aborted
+    /// SYNs, because they may not have reached the host.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -262,7 +264,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if Fast Open kept the client from trying the host's IPv4 address (RFC 8305).
+    /// Returns true if an unanswered connection with a TFO cookie kept the client from trying IPv4 instead.
     pub(super) fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
         let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
         let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
@@ -274,9 +276,9 @@ impl Observations<'_> {
             && !self.connections.iter().any(tried)
     }
 
-    /// Checks that no connection uses Fast Open if the middlebox or TCP settings prevent it. Adds a reason if
-    /// SYN data was accepted, or if `tcpi_fastopen_client_fail` is unexpected, for the first such connection.
-    /// `syn_data` selects the connections that would otherwise use Fast Open.
+    /// Checks that no connection uses Fast Open if the middlebox or TCP settings prevent it. Adds the first
+    /// violation to `reasons`: accepted SYN data, or an unexpected `tcpi_fastopen_client_fail`. `syn_data`
+    /// selects the connections that would otherwise use Fast Open.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {
