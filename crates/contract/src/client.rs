@@ -88,8 +88,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of the client that loads the page. `profile` (like a browser, or like `mget`) gives the
-/// defaults of those that are also fields of [`Policy`].
+/// The settings of the client that loads the page. `profile` (like a browser, or like `mget`) determines the
+/// values of `None` settings that are also fields of [`Policy`], such as `connections_per_host`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

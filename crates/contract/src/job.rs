@@ -238,7 +238,7 @@ impl Jitter {
 
 impl LinkDirection {
     /// Returns an upper bound of a packet's queueing delay, in microseconds; `None` if no bound is known.
-    /// `seen` is the longest observed queue in bytes. If it is `None`, the limit of the queue is used.
+    /// `seen` is the longest observed queue in bytes; `None` to assume a full queue (`queue_bytes`).
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -247,8 +247,8 @@ impl LinkDirection {
         }
     }
 
-    /// Converts the settings to those of the crate `fastopen_link`, with a one-way `delay` and the `seed` of
-    /// random losses and jitter. An error names the invalid key after `way`: `down.loss` if `way` is `down`.
+    /// Converts the settings to those of the link emulator `fastopen_link`, with a one-way `delay` and the
+    /// `seed` of random losses and jitter. An error begins with `way` and the invalid key (`down.loss`).
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -356,7 +356,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC; `None` if no host uses HTTP/3, or if quinn lacks the congestion control.
+    /// Returns the QUIC settings; `None` if no host uses HTTP/3, or the job's congestion control lacks QUIC.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -443,7 +443,7 @@ impl OriginSettings {
         }
     }
 
-    /// Returns true if clients connect to the external server instead of the origins of `host`.
+    /// Returns true if clients of `host` connect to an external server, such as nginx, not to the origins.
     pub fn is_served(&self, host: &str) -> bool {
         self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }

@@ -369,7 +369,8 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. `otherwise` is used for an end without a count.
+    /// Returns true if either end declared a packet lost. If an end did not count its lost packets, assumes
+    /// that it lost one if `otherwise` is true.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
@@ -422,8 +423,8 @@ impl TcpSample {
     }
 }
 
-/// Counts connections without a request that the client aborted before it received a segment, as browsers do
-/// with surplus connections. `syn_data` counts the aborted connections whose SYN data the server accepted.
+/// Counts of unused connections that the client aborted before it received a segment. Browsers open and
+/// abort such surplus connections. `syn_data` counts those whose SYN data the server accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -526,9 +527,9 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Returns this record minus the counts of the earlier record `before`. Other values, such as delays, are
-    /// unchanged. The link may drop packets that it has already counted as accepted. If a difference of
-    /// `packets` or `bytes` would therefore be negative, it is 0.
+    /// Returns the growth of the counts since the earlier record `before`. Other values, such as delays, stay
+    /// those of this record. `packets` and `bytes` may shrink, because the link may drop packets that it has
+    /// counted. Their growth is then 0.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {

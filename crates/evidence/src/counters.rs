@@ -7,7 +7,7 @@ use fastopen_contract::{ConnectionRecord, GivenUpRecord, Invalid};
 
 use super::{Expectation, Observations, grown, retransmitted};
 
-/// Linux's `TCP_TIMEOUT_INIT`.
+/// Time in microseconds after which Linux first retransmits an unanswered SYN (`TCP_TIMEOUT_INIT`).
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
 /// The kernel's counters that grow only if Fast Open is used.

@@ -74,8 +74,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if nothing but the necessary round trips delays a connection's first response. If the link
-    /// has a limited rate, only the page load's first connection qualifies: others may wait in a queue.
+    /// Returns true if nothing but the necessary round trips delays a connection's first response. On a link
+    /// with a rate limit, only the page load's first connection qualifies: others may wait in a queue.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
         // A browser opens another connection if a server does not answer for a while.
@@ -167,7 +167,7 @@ impl Observations<'_> {
     /// The window doubles in each round trip. `segment` is the payload of a full segment in bytes.
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.job.tcp.initial_window_segments) * segment;
-        // The receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
+        // The acknowledgment of the first flight's last segment may be delayed (RFC 5681 section 4.2).
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
         while sent < bytes {
             sent += window;

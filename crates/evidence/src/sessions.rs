@@ -90,8 +90,8 @@ impl Observations<'_> {
     }
 }
 
-/// Checks that both ends agree on resumption, and that at least `due` connections resumed a session: the
-/// number of the client's tickets. Without tickets, the first connection must not resume a session.
+/// Checks that client and origin agree on which connections resumed a session. At least `due` of them must
+/// have resumed one. If the client had no tickets, the first connection must not have resumed one.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
     let disagrees = |tls: &TlsRecord| tls.origin.as_ref().is_some_and(|origin| origin.resumed != tls.resumed);
     if let Some((_, tls)) = all.iter().find(|(_, tls)| disagrees(tls)) {
@@ -113,8 +113,8 @@ fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, re
     }
 }
 
-/// Checks that no connection to a host had early data that the origin accepted, or any early data if
-/// `expected` is [`EarlyData::None`].
+/// Checks that `host` accepted no early data. With [`EarlyData::None`], the client must not even have sent
+/// any. With [`EarlyData::OfThisLoad`], this checks only the first connection.
 fn no_early_data(host: &str, connections: &[Secured], expected: EarlyData, reasons: &mut Vec<Invalid>) {
     // Later connections may use tickets that the first connection received.
     let first = first_secured(connections).filter(|_| expected == EarlyData::OfThisLoad);

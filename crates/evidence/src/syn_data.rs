@@ -39,8 +39,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that no connection carries SYN data before the first handshake with its address, and that all
-    /// later ones do. A handshake with retransmissions may not have brought a cookie.
+    /// Checks a load that begins without cookies. No SYN may carry data before the first handshake with its
+    /// server's address. Later SYNs must carry data, once a handshake without retransmissions is over.
     pub(super) fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();

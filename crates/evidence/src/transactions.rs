@@ -82,13 +82,13 @@ pub struct RunObservations<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// The allowed lateness of the link in microseconds, which at most one packet in 100 may exceed.
+    /// Time in microseconds by which the link may forward packets late. One packet in 100 may be even later.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
 }
 
-/// Returns all reasons why the record is invalid. The list is empty for a valid record.
+/// Returns all reasons why the results of a run of transactions are invalid; empty if they are valid.
 pub fn judge(observed: &RunObservations) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if let Some(failure) = observed.server_failure {
