@@ -356,7 +356,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the QUIC settings; `None` if no host uses HTTP/3, or the job's congestion control lacks QUIC.
+    /// Returns the QUIC settings; `None` without HTTP/3, or if the QUIC library lacks the congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {

@@ -36,9 +36,9 @@ const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;
 
-/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`), and writes the report when it has
-/// ended. When all processes under the seccomp filter have ended, returns the command's exit code, or 128 +
-/// the signal that ended it.
+/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) with Fast Open. Writes records about
+/// it to the open descriptor number REPORT. When the command and its children have ended, returns its exit
+/// code, or 128 + the signal that ended it.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -60,11 +60,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     run_with(command, Records(report), Network::Machine, false, &mut |_, _| {})
 }
 
-/// Runs a command in the calling thread's network namespace, even if the sysctl of the namespace disables
-/// Fast Open, and returns the command's exit code. Returns when the command has ended, even if its children
-/// still run. Writes the records to `report`. An isolated command has no capabilities, cannot change its
-/// mounts, and can only create Internet, UNIX and netlink sockets. Reaps all children of this process, and
-/// passes the process IDs and statuses of all but the command to `reaped`.
+/// Runs a command in the calling thread's network namespace, even if Fast Open is disabled there. Returns its
+/// exit code when it has ended, even if its children still run. Writes records about it to `report`. If
+/// `isolated` is true, it has no capabilities, cannot change its mounts, and can only create Internet, UNIX
+/// and netlink sockets. Reaps all children of this process. Passes the process IDs and statuses of all but
+/// the command to `reaped`.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }

@@ -19,7 +19,7 @@ pub enum Error {
     /// The command could not be started (`execve`).
     #[error("{0}: {1}")]
     Spawn(String, io::Error),
-    /// The kernel refused an operation of the supervisor.
+    /// The kernel refused another operation that is necessary to intercept the command's system calls.
     #[error(transparent)]
     Kernel(#[from] fastopen_netns::Error),
 }
@@ -49,7 +49,7 @@ impl Error {
     }
 }
 
-/// Returns the reason and a remedy, which may be empty.
+/// Returns the reason why the seccomp filter could not be installed, and a remedy (empty if none is known).
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => (

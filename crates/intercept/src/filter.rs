@@ -49,7 +49,7 @@ static PROGRAM: [sock_filter; 19] = [
 ];
 
 /// Starts `command` under the seccomp filter, from a new thread that calls `prepare` first. Returns the
-/// descriptor of the filter's suspended calls, the process, and the time of `exec` on the monotonic clock.
+/// descriptor from which to read suspended calls, the process, and its time of `exec` (monotonic, in ns).
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Writes the records of a supervised command as JSON Lines.
+//! Writes records about a command whose system calls are intercepted, and its connections, as JSON Lines.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -130,7 +130,7 @@ pub struct Peer {
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Ignores errors, because the command continues even if no one reads the records.
+    /// Writes a record if a file is open. Ignores errors: the command continues even if nobody reads records.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

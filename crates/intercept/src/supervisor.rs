@@ -25,19 +25,19 @@ use crate::task::Task;
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
-/// Maximum wait for the destroy events of sockets that the kernel no longer lists.
+/// Maximum wait for the kernel's reports of destroyed sockets, once it no longer lists them as open.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
-/// Maximum number of connections in the queue [`Supervisor::deferred`]. Each may keep a descriptor of this
-/// process open (pidfd).
+/// Maximum number of connections in [`Supervisor::deferred`], whose SYN may still wait for the client's first
+/// write. Each may keep a descriptor of this process open (pidfd).
 const DEFERRED: usize = 4096;
 const MULTIPATH: &str = "its socket uses Multipath TCP";
 
-/// A connection whose destroy event (`sock_diag`) has not been handled yet.
+/// A connection that is not counted yet: the kernel has not reported that its socket was destroyed.
 struct Connection {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     opened_ns: u64,
-    /// `TCP_INFO` at an earlier check, in case the destroy event has none.
+    /// `TCP_INFO` at an earlier check, in case the kernel's report of the destroyed socket lacks it.
     seen: Option<TcpInfo>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Supervisor {
     pub(crate) observer: Option<Observer>,
     /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,
-    /// True once no process is under the filter (POLLHUP). The listener is then always ready.
+    /// True once all processes under the seccomp filter have ended, so that no more calls can arrive.
     pub(crate) all_ended: bool,
 }
 
@@ -115,10 +115,11 @@ impl Supervisor {
         }
     }
 
-    /// Waits for a system call to answer, a closed socket to count, a SYN to send, or data from `other`. Does
-    /// all this work but reads nothing from `other`: returns true if the caller can read from it.
+    /// Waits until there is work or `other` is readable. Does the work: answers a system call, counts closed
+    /// sockets, sends deferred SYNs. Does not read `other`: returns true if the caller can read from it.
     pub(crate) fn step(&mut self, other: BorrowedFd<'_>) -> io::Result<bool> {
         let mut descriptors = vec![other, self.events.as_fd()];
+        // Once all processes have ended, the listener is always ready (POLLHUP).
         if !self.all_ended {
             descriptors.push(self.listener.as_fd());
         }
@@ -153,8 +154,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
-    /// open TCP socket, or the call is no longer suspended. Counts Multipath TCP sockets in `not_helped`.
+    /// Returns a handle to the thread of a suspended system call, and a duplicate of the call's TCP socket.
+    /// Returns None if there is no such socket, or the call is no longer suspended.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, descriptor) = match self.fetch(call) {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
@@ -217,9 +218,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds a client's socket before `connect`, to the observer's next port or one that the kernel chooses,
-    /// unless `peer` is a loopback or IPv4-mapped address. Returns the socket's address; `None` if it is not
-    /// bound, or if there is no observer.
+    /// Binds a client's socket before `connect` to the observer's next port, or to one that the kernel chooses.
+    /// Does not bind it if `peer` is a loopback or IPv4-mapped address. Returns the socket's address; `None`
+    /// if it is not bound, or if there is no observer.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();

@@ -29,7 +29,7 @@ impl Task {
         }
     }
 
-    /// Returns true if this is a handle to the thread with the ID `thread`, not to the thread's process.
+    /// Returns true if this handle refers to the thread with the ID `thread`, and not to a whole process.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }

@@ -19,7 +19,7 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 /// Maximum time for which a SYN waits for data to carry. It is long, because browsers always write first.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Supervises a command until dropped. End the command first, as its `connect` calls then fail with ENOSYS.
+/// Intercepts a command's system calls until dropped. End the command first: later calls fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -31,19 +31,19 @@ struct Request {
     answer: Sender<io::Result<Vec<Opened>>>,
 }
 
-/// A command that was started under supervision.
+/// A command that was started, and whose system calls are intercepted.
 pub struct Started {
     /// The command's process.
     pub child: Child,
     /// Time at which the child process executed the command (`exec`), in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// The supervision of the command, which ends when this value is dropped.
+    /// The interception of the command's system calls, which ends when this value is dropped.
     pub watch: Watch,
 }
 
 impl Watch {
-    /// Starts `command` from a new thread that calls `prepare` first. Connections use Fast Open, and client
-    /// ports from `first_port` on (None: the kernel's choice). Fast Open is not enabled on listeners.
+    /// Starts `command`, and enables Fast Open on its connections but not on its listeners. A new thread calls
+    /// `prepare` and then starts it. Client ports count up from `first_port` (None: the kernel's choice).
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.
