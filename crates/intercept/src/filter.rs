@@ -1,4 +1,4 @@
-//! Starts a command under a seccomp filter that suspends (holds) system calls until the supervisor answers.
+//! Starts a command under a seccomp filter, which suspends some system calls until this process answers them.
 
 use std::fs::File;
 use std::io::{self, Read};

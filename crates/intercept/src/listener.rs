@@ -8,10 +8,10 @@ use fastopen_netns::poll::wait_readable;
 use nix::poll::PollFlags;
 
 /// Flag of `include/uapi/linux/seccomp.h`: the answered thread may run on this core at once, because the
-/// supervisor is about to wait.
+/// thread that answers is about to wait.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
 
-/// A suspended (held) system call: its thread waits until the supervisor answers the call.
+/// A suspended (held) system call of the command. Its thread waits until [`Listener::answer`] is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     id: u64,

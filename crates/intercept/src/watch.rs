@@ -19,7 +19,7 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 /// Maximum time for which a SYN waits for data to carry. It is long, because browsers always write first.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Intercepts a command's system calls until dropped. End the command first: later calls fail with ENOSYS.
+/// Intercepts a command's `connect` calls until dropped. End the command first: its calls then fail (ENOSYS).
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -42,8 +42,8 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command`, and enables Fast Open on its connections but not on its listeners. A new thread calls
-    /// `prepare` and then starts it. Client ports count up from `first_port` (None: the kernel's choice).
+    /// Starts `command`, with Fast Open enabled on its connections but not on its listeners. A new thread
+    /// calls `prepare`, then starts it. Client ports count up from `first_port` (None: the kernel's choice).
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.
@@ -74,7 +74,7 @@ impl Watch {
     /// connections get client ports from `next_port` on (None: the kernel's choice).
     ///
     /// # Errors
-    /// Returns an error if the kernel does not list its sockets (`sock_diag`), or the supervision has ended.
+    /// Returns an error if the kernel does not list its sockets (`sock_diag`), or the interception has ended.
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();

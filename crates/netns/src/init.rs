@@ -61,7 +61,7 @@ pub fn complete_devices() -> Result<()> {
 }
 
 /// Mounts this kernel's devices on `/dev`, instead of the host's devices that the root file system shows.
-/// This changes which folder [`scratch`] returns.
+/// Temporary files ([`scratch`]) are then in `/tmp`, because `/dev/shm` is missing.
 pub fn mount_devices() -> Result<()> {
     mount_new("devtmpfs", "/dev", None).doing(|| "mounting devices on /dev".into())
 }

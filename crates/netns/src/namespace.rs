@@ -130,7 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the first ID and the number of IDs of the user's first range (subuid(5)).
+/// Returns the first ID and the size of a user's first ID range in `file`, a text such as `/etc/subuid`.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
@@ -144,10 +144,8 @@ pub(crate) fn make_mounts_private() -> Result<()> {
         .doing(|| "making mounts private".into())
 }
 
-/// Bind-mounts a file over each existing path in `targets` (pairs of path and new content), only in this
-/// mount namespace. No path may be in /tmp.
-///
-/// The files are on a tmpfs that is unmounted from /tmp once they are bound, so nothing reaches a disk.
+/// Makes files appear with other content in this mount namespace (bind mounts), without a write to a disk.
+/// `targets` are pairs of path and new content. Missing files are left out. No path may be in /tmp.
 pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     const STAGE: &str = "/tmp";
     mount_tmpfs(Path::new(STAGE), Some(16 << 20), "0755")?;

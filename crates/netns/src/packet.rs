@@ -98,7 +98,7 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// Like [`PacketSocket::open`], but also receives frames that the interface sends. Errors contain `kind`.
+    /// Like [`PacketSocket::open`], but also receives sent frames. `kind` names the socket in error messages.
     fn bind(kind: &str, interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = if_nametoindex(interface).doing(|| format!("looking up the interface {interface}"))?;
         open(index as i32, frames, ether_type).doing(|| format!("opening a {kind} on {interface}"))

@@ -58,10 +58,9 @@ pub fn tune_malloc() {
     }
 }
 
-/// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
-/// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
-/// If both are killed, the next process that creates a folder with this prefix removes it. A lock prevents
-/// this while this process or `cleanup` lives.
+/// A temporary folder of mode 0700. A child process, `cleanup`, creates it, and removes it when this process
+/// drops the value, ends or is killed. If `cleanup` is killed, this process removes the folder. If both are
+/// killed, the next process that creates a folder with the same prefix removes it.
 pub struct PrivateFolder {
     path: PathBuf,
     /// Write end of an unused pipe. `cleanup` sees it closed when this process ends or drops it.
@@ -149,7 +148,7 @@ fn remove_left_behind(template: &Path) {
     }
 }
 
-/// Parses the message of `cleanup`: the folder's path, or NUL and an error number.
+/// Parses the message of a [`PrivateFolder`]'s `cleanup` process: the path, or NUL and an error number.
 fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
     match answer.split_first() {
         None => Err(io::Error::other("the process that makes it ended")),
@@ -360,9 +359,8 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// Like [`run_in_child`], but forwards the signals that other processes send (`SI_USER`) to the child. Call
-/// it with all signals blocked. Signals of the terminal reach the child directly, because it belongs to the
-/// foreground process group.
+/// Like [`run_in_child`], but forwards signals from other processes (`SI_USER`) to the child. All signals of
+/// this process must be blocked. Does not forward the terminal's signals, which also reach the child.
 pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     let doing = || "taking signals".into();
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC).doing(doing)?;

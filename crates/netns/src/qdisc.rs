@@ -169,7 +169,7 @@ impl Qdisc {
         }
     }
 
-    /// Returns the payload of `TCA_OPTIONS`.
+    /// Encodes the parameters of this queueing discipline as a netlink payload (`TCA_OPTIONS`).
     fn options(&self) -> Vec<u8> {
         match *self {
             Self::Tbf { byte_per_s, burst_bytes, limit_bytes } => {

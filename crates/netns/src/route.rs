@@ -160,8 +160,8 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// If `silent` is true, makes the kernel drop all packets to `part` of a local network without a reply.
-    /// Otherwise makes the kernel reply to these packets again.
+    /// If `silent` is true, makes the kernel drop all packets to a subnet of a local network without a reply.
+    /// Otherwise makes it reply again. `part` is the subnet's address and prefix length.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let (kind, flags) =
             if silent { (libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE) } else { (libc::RTM_DELROUTE, 0) };

@@ -152,8 +152,8 @@ impl View {
     }
 
     /// Restricts the calling thread and its children permanently to the files of this view (Landlock). From
-    /// Linux 6.12 on, they cannot signal other processes either. `entered` is true after [`View::enter`]: the
-    /// root folder then has only files of this view. Returns true if the kernel has Landlock.
+    /// Linux 6.12 on, they cannot signal other processes either. Set `entered` after [`View::enter`], because
+    /// the root folder then has only files of this view. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let needed = [&SYSTEM[..], &DEVICES].concat();
         let readable = if self.all || entered { &["/"][..] } else { &needed };

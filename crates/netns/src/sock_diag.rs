@@ -52,8 +52,8 @@ pub enum Outcome {
     Known(TcpInfo),
     /// The connection was never established, and the kernel has cleared its counters.
     Failed,
-    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters, or no
-    /// event arrived.
+    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters. Also
+    /// used if no report of the destroyed socket arrived.
     Unknown,
 }
 
