@@ -27,9 +27,9 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// Maximum number of TLS session tickets per host that the client has left after an earlier visit.
+    /// Maximum number of TLS session tickets per host that the client keeps from one visit to the next.
     pub tickets_left: u8,
-    /// True if the client forces https for a built-in list of hosts. Synthetic bodies then avoid their names.
+    /// True if the client forces https for a built-in list of hosts. Generated HTML then uses other names.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,

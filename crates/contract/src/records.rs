@@ -23,7 +23,7 @@ pub const fn resolver_address(ip: Version) -> IpAddr {
     }
 }
 
-/// One line of the program's output.
+/// One line of the output of `fastopen-world`: a result such as a page load, the end of a job, or an error.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Record {
@@ -118,7 +118,7 @@ pub struct Measured {
     pub up_bit_per_s: MeasuredRate,
 }
 
-/// RTTs in microseconds: the requested RTT (`asked`), the RTT that probes should have, and their median RTT.
+/// RTTs in microseconds: requested (`asked`), expected for probes, and the median RTT of `samples` probes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRtt {

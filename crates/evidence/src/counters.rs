@@ -110,8 +110,8 @@ impl Observations<'_> {
     }
 }
 
-/// Counts the connections that the client aborted in `SYN_SENT`. The client's kernel deleted them before the
-/// SYN-ACK arrived, so only the origin's evidence shows if their SYN data was accepted.
+/// Counts the unused connections that the client aborted before the SYN-ACK arrived. Only `TCP_INFO` of the
+/// origin's socket shows if their SYN data was accepted.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
     let given_up = || connections.iter().filter(|one| is_given_up(one));
     let with_data = given_up().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));

@@ -46,7 +46,7 @@ pub struct FastOpen {
 pub enum SynData {
     /// The SYN data of every connection must be acknowledged.
     EveryConnection,
-    /// SYN data must be acknowledged only on connections opened after an earlier one brought the cookie.
+    /// Only connections opened after the client received the host's cookie must have acknowledged SYN data.
     AfterCookie,
 }
 

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use super::{FASTOPEN_COUNTERS, grown};
 use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
-/// Maximum share of transactions that begin late; [`RATE_ERROR`] is the maximum relative error of their rate.
-/// Above a limit, the record shows the speed of the load generator, not of the server.
+/// Maximum share of transactions that may begin late in a valid run, and maximum relative error of their rate
+/// ([`RATE_ERROR`]). Above them, the results show the limits of the load generator, not of the server.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 

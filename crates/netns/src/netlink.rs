@@ -35,7 +35,7 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends a request with the concatenated `parts` as payload, and returns the kernel's answers.
+    /// Sends a request of message type `kind` with `parts` as payload, and returns the kernel's answers.
     pub(crate) fn exchange(
         &mut self,
         kind: u16,
@@ -73,7 +73,7 @@ impl Netlink {
     }
 }
 
-/// Returns an attribute (`struct nlattr`) with its padding.
+/// Encodes a netlink attribute of type `kind` (`struct nlattr`), with its padding.
 pub(crate) fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
     let attribute = DefaultNla::new(kind, payload.into());
     let mut bytes = vec![0; attribute.buffer_len()];
@@ -81,12 +81,12 @@ pub(crate) fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
     bytes
 }
 
-/// Returns an attribute with a C string.
+/// Encodes a netlink attribute of type `kind` that contains `text` as a C string.
 pub(crate) fn text(kind: u16, text: &str) -> Vec<u8> {
     attribute(kind, [text.as_bytes(), &[0]].concat())
 }
 
-/// Returns an attribute with a 32-bit number.
+/// Encodes a netlink attribute of type `kind` that contains a 32-bit number.
 pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }

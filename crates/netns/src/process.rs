@@ -272,8 +272,8 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Shared
-/// memory counts for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
+/// Returns the anonymous and shared memory of all other processes of this PID namespace, in bytes. Counts
+/// shared memory for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
 pub fn memory_of_others() -> u64 {
     if !is_init() {
         return 0;

@@ -132,7 +132,7 @@ fn handle(major: u32, minor: u32) -> u32 {
     (major << 16) | minor
 }
 
-/// Returns a `struct tcmsg`.
+/// Encodes the header (`struct tcmsg`) of a request about a queueing discipline of interface number `index`.
 fn header(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     // tcm_family and padding; tcm_ifindex, tcm_handle, tcm_parent, tcm_info
     words([0, index, handle, parent, 0])

@@ -67,7 +67,7 @@ const SYSTEM: [&str; 37] = [
 ];
 /// Device files that need no hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
-/// A [`View`] has these folders, which programs expect, as empty folders.
+/// Folders that [`View::enter`] creates in a sandbox's new root folder, because programs expect them.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
 /// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
