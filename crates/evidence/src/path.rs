@@ -111,7 +111,7 @@ impl Observations<'_> {
     }
 
     /// Returns true if a middlebox, TCP settings or a suspected black hole prevent Fast Open on a connection.
-    /// With [`SynData::AfterCookie`], the client must first be able to receive a cookie.
+    /// With [`SynData::AfterCookie`], also returns true if they keep the client from receiving a cookie.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.pauses(connection)
     }
@@ -264,7 +264,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if an unanswered connection with a TFO cookie kept the client from trying IPv4 instead.
+    /// Returns true if an unanswered IPv6 connection with a TFO cookie kept the client from trying IPv4.
     pub(super) fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
         let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
         let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
