@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The results of a page on one network, without TFO and with TFO (`headline`)."""
+    """A page's result with TFO (`headline`) in one row of its table (`place`), and the saving by TFO."""
 
     place: Place
     headline: CellResult
@@ -320,9 +320,9 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence that explains why TFO saved more than the upper bound of its saving. Empty
-    if it did not. `where`: the name of the table's row, such as `20 ms`. `baseline` and `result`: the
-    results without and with TFO. `shorter`: clauses on other waits that became shorter."""
+    """Return a sentence on why TFO saved more time than handshakes take; empty if it did not. `where`: the
+    network and settings, such as `20 ms`. `baseline` and `result`: the results without and with TFO.
+    `shorter`: possible causes as text, such as shorter waits other than handshakes."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -17,9 +17,9 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The page load time (`plt_ms`) as a sum of kinds of wait on the critical path (`kinds_ms`). Figures are
-    means over `loads` page loads under the same conditions. They include the handshakes for which requests on
-    this path waited, all opened `connections`, and the time queued for a free connection (`ready_ms`)."""
+    """The mean page load time (`plt_ms`) of `loads` loads under the same conditions, and its parts: the time
+    of each kind of wait on the critical path (`kinds_ms`). Other figures are means too. `handshakes`: their
+    number on this path. `connections`: all connections of a load. `ready_ms`: wait for a free connection."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
@@ -53,8 +53,8 @@ class Shown:
 @dataclass(frozen=True)
 class Attribution:
     """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
-    A cell is one page over one network with one setting, with or without TFO. Cells are missing if the
-    servers, but not the client, recorded their loads."""
+    A cell is one page over one network with one setting, with or without TFO. Cells without a valid load, or
+    whose loads only the servers observed, are left out."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]

@@ -16,9 +16,9 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests without TFO on one network with one setup (client, servers, TLS), and their
-    waits for a TCP handshake. One load of each page is included. A request is cold if it waited for the TCP
-    handshake of its connection."""
+    """The durations of requests without TFO, and the parts of these durations spent waiting for a TCP
+    handshake (`times_ms`). A request is cold if it waited for the TCP handshake of its connection. The
+    requests are from one load of each page, on one network with one setup (`place`), such as `20 ms`."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)

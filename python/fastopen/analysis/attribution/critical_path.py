@@ -69,7 +69,8 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class CompletedRequest:
-    """A request with a complete response. Times are in nanoseconds since the navigation start."""
+    """The times, in ns since the navigation start, of a request (`resource`: its index in the page) with a
+    complete response: when it was queued and sent, and when the response's first and last byte arrived."""
 
     resource: int
     connection: int | None
@@ -88,8 +89,8 @@ class CompletedRequest:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the client began to look up the host or to open the connection; None without
-        `opened_ns`."""
+        """Return when the client began to look up the host or to open the connection. None if the response
+        was cached, or if an earlier request used the HTTP/1 connection."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 

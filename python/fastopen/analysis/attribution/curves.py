@@ -16,9 +16,9 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """The network and settings with which a page was loaded: a row in the page's table of results, identified
-    by `comparison`. `name`, `where`, `texts` and `numbers` describe the settings. `arms` has the results with
-    and without TFO. `breakdowns` has their mean page load times, divided into kinds of wait."""
+    """A row in a page's table of results: one network with one setting, without and with TFO. `name`: such as
+    `20 ms`. `where`: such as `at 20 ms`. `texts`, `numbers`: the values of settings by the setting's name.
+    `arms`, `breakdowns`: by use of TFO, the result, and the mean page load time divided into waits."""
 
     comparison: Comparison
     name: str
@@ -121,7 +121,7 @@ def axis_of(results: Results) -> Factor:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """The results of a run and the breakdown of its load times, read once for all figures and reports."""
+    """The results of a run, its load times divided into waits, and facts on the first network (`world`)."""
 
     results: Results
     attribution: Attribution

@@ -43,8 +43,8 @@ LABEL_LENGTH: Final = 26
 
 @dataclass(frozen=True)
 class _RequestFacts:
-    """Facts on a request in one page load that may explain its delay: its times, the start of its connection,
-    body bytes on the connection before it, and segments retransmitted by (the client, the origin)."""
+    """Facts that may explain the delay of a request: the time queued (`waited_ns`), then until the last byte
+    (`took_ns`); the start of its connection, body bytes on it before this request, and retransmissions."""
 
     took_ns: int
     waited_ns: int
@@ -71,9 +71,9 @@ class _RequestFacts:
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return the smaller of two increases in ns, compared with `before` (the same request in the faster
-        load): of the time from sending the request to its last byte, and of the time from queueing it to its
-        last byte. A request that is sent earlier may take longer and still not end later."""
+        """Return the increase, in ns, in the time from sending to the last byte, compared with `before`: the
+        same request in the faster load. It is at most `later_ns`, because a request that is sent earlier may
+        take longer and still not end later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -135,10 +135,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find HTTP versions and kinds of TLS session (new, resumed, early data) that make a page without TFO
-    slower than the oldest HTTP version or the simplest session of the run. Yield (faster result, slower
-    result, number of a repeat with a valid load for both). Each load of the slower result takes longer than
-    each load of the faster one, by more than the experiment's smallest effect."""
+    """Find newer HTTP versions that load a page more slowly than the oldest version of the run, without TFO.
+    Likewise, find kinds of TLS session (resumed, early data) that are slower than the simplest kind. Each
+    load must be slower than every load of the faster result, by more than the smallest effect that matters.
+    Yield (faster result, slower result, number of a repeat in which both have a valid load)."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -242,10 +242,9 @@ def _without_ticket(
     was: Mapping[int, _RequestFacts],
     now: Mapping[int, _RequestFacts],
 ) -> str:
-    """Return a clause on a request that was sent as early data in the load `before`, but not in `after`,
-    because no session ticket was left. Empty without such a request, or if it does not explain why
-    `after` took longer. `on_path`: the requests on the critical path of `after`. `was`, `now`: figures of the
-    requests in `before` and `after`."""
+    """Return a clause on a request that delays the load `after`, because it could not be sent as TLS early
+    data: no session ticket was left. In the load `before`, it was early data. Empty without such a request.
+    `on_path`: the requests on the critical path of `after`. `was`, `now`: the requests of both loads."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -308,9 +307,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that most delays the request `index` in the slower load (`after`). Both
-    share the link there for longer than in the faster load (`before`). Empty if the delay is shorter than
-    `least_ns`. `down_bit_per_s`: the downlink's rate, or None without a limit."""
+    """Return a clause on the response that delays the request `index` most in the slower load (`after`),
+    because they share the link for longer than in the faster load. Empty if the delay is below `least_ns`.
+    `down_bit_per_s`: the downlink's rate, or None without a limit."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -404,9 +403,8 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
-    """Yield sentences on the HTTP versions and kinds of TLS session with which the page loads more slowly
-    than with the oldest version or the simplest session of the run, with the reason. For example, loads with
-    TLS 1.2 and with TLS 1.3 get separate sentences."""
+    """Yield sentences on newer HTTP versions with which the page loads more slowly than with the oldest one,
+    and on kinds of TLS session that are slower than the simplest one. Each sentence gives the reason."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -426,9 +424,8 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return phrases for the setting in which two results differ: its value for the slower result, then for
-    the faster one, such as `HTTP/3` and `HTTP/2`. Then add the slower result's values of other settings
-    that a sentence has to name, such as the TLS version."""
+    """Return, as text, the values in which two results differ, such as `HTTP/3` (slower) and `HTTP/2`
+    (faster). Other values to name in a sentence, which both share, follow, such as the TLS version."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -442,9 +439,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of a result's table row, such as `20 ms`; empty if no other row has its HTTP version,
-    TLS version etc. `increases`: the slowdown of this row, then of all rows that the sentence describes. If
-    several rows are described and this slowdown is the largest, note this in parentheses."""
+    """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
+    It is empty if no other row has the same HTTP version, TLS version and so on. `increases`: the slowdown
+    of this row in ms, then of all rows that the sentence describes."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -27,8 +27,8 @@ QUESTIONS: Final = frozenset({"slope"})
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A fault of one row of a published table, or a question about the row (QUESTIONS). `kind` is a key of
-    MEANING. `detail` gives the figures."""
+    """A fault of one row of a published table, or a doubt about the row. `kind` is a key of MEANING, such as
+    `monotony`: the page loads sooner over a longer RTT. `detail`: the fault with its figures, as text."""
 
     cell: PrintedCell
     kind: str

@@ -25,9 +25,9 @@ OF_ARMS: Final = ("transport", "arm", "cookies")
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Convert rows of `fastopen report -f csv` to the columns of experiments/published.csv. Yield (line
-    number, row) for each row with TFO that has a page load time and a counterpart without TFO. `numbered`:
-    (line number, row) pairs. `path`: the file, for messages. Raises InputError for malformed numbers."""
+    """Convert rows of `fastopen report -f csv` to the columns of experiments/published.csv. Join each row
+    with TFO with the matching row without TFO, and yield (line number, joined row). `numbered`: the rows
+    with their line numbers. `path`: the file, for messages. Raises InputError for malformed numbers."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []

@@ -113,7 +113,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row, at a shorter RTT, whose page load time permits the fewest handshakes."""
+    """Map each RTT to the row, of those with a shorter RTT, whose load time fits the fewest handshakes."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -150,8 +150,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     """Return findings on implausible changes of the page load time between rows of a published table.
-    `series`: the rows for one page over networks that differ only in RTT. A finding belongs to the row with
-    the longest RTT of the compared rows. For two rows with the same RTT, it belongs to the second one."""
+    An example is a page that loads faster over a longer RTT. `series`: the rows for one page over networks
+    that differ only in RTT."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -190,9 +190,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a finding that doubts the last of three published rows, sorted by RTT, if one of its two times,
-    with or without TFO, is implausible. This time grows with the RTT less than half as fast between the last
-    two rows as between the first two, but the other time does not."""
+    """Yield a finding if the last of three published rows, sorted by RTT, is doubtful. A row has two times:
+    with and without TFO. It is doubtful if only one of them suddenly grows less than half as fast with the
+    RTT as between the first two rows."""
     without = ("without TFO", *_bend(cells, [one.off for one in cells]))
     with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
@@ -210,9 +210,9 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _bend(cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> tuple[Decimal, Decimal, int]:
-    """Return the page load time that each ms of RTT adds from the first to the second RTT of three rows, and
-    from the second to the third. The third number is 1 if the second growth exceeds half of the first, -1 if
-    it does not, and 0 if rounding of the times hides this or hides the first growth."""
+    """Return (slope, slope, sign) for three rows: the page load time that each ms of RTT adds between the
+    first two, and between the last two. The sign is 1 if the second slope exceeds half of the first, else
+    -1. It is 0 if the times are rounded too much to tell."""
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
     before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second

@@ -43,9 +43,9 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings on the improvements that a table prints. An improvement is wrong if it contradicts
-    its two times. It must be rounded to the nearest digit, unless the table rounds all improvements up or all
-    down. Leave out improvements that were computed from pairs of loads, not from the two printed times."""
+    """Return findings on printed improvements (in percent) that do not follow from the two times in their
+    row, or are rounded wrongly. A table may round to the nearest digit, or all improvements up, or all down.
+    Leave out improvements that are medians over pairs of loads, as the printed times do not give them."""
     printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]

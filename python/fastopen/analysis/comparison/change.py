@@ -15,7 +15,7 @@ from fastopen.analysis.statistics import (
 
 
 class Basis(StrEnum):
-    """The method that computes the change of a figure between two runs."""
+    """The method to compute a change between two runs: for equal repeats, pairs or independent samples."""
 
     EXACT = "exact"
     """Virtual time without randomness: a repetition has the same result."""
@@ -56,11 +56,11 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change of a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure in each repeat. `basis`: whether the loads of a repeat form a pair. `relative`: also compute the
-    change in percent. `drawn`: repeats sample uncertain inputs (`--vary`), so the interval of paired changes
-    covers 90 % of them.
+    figure by number of the repeat. `basis`: the method, such as the median over pairs. `relative`: also
+    compute the change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). Then the
+    interval covers 90 % of the paired changes, instead of the true median with 95 % confidence.
 
-    Return None without figures, without a common repeat of pairs, or for a change relative to 0."""
+    Return None without figures, without a pair, or for a change relative to 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

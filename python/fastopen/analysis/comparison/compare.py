@@ -29,8 +29,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class CellChange:
-    """The change of a page's results under the same conditions from the first run (`before`) to the second
-    (`after`): of page load time, saving by TFO, and critical path."""
+    """The change of a page's result from one run (`before`) to another: of page load time (`plt`), TFO's
+    saving, mean critical path (`paths`), waits in example loads (`pieces`). `where`: such as `20 ms`."""
 
     page: str
     where: str
@@ -79,7 +79,7 @@ class CellChange:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of two runs. Reports call the runs A (`before`) and B (`after`)."""
+    """The comparison of run A (`before`) with run B (`after`): changed results, and different `settings`."""
 
     before: Side
     after: Side

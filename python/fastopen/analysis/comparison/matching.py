@@ -80,8 +80,8 @@ class ComparedSetting:
 
 @dataclass(frozen=True)
 class Matching:
-    """The matching of the results of two runs: pairs in the order of the first run, and results that only one
-    run has."""
+    """The results of two runs, in pairs with the same values of the `common` settings, such as the RTT. Also
+    the results that only one run has, and the `settings` that differ."""
 
     pairs: Pairs
     only_before: tuple[CellResult, ...]
@@ -138,7 +138,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield the settings that differ. Leave out defaults that only follow another setting."""
+    """Yield the settings that differ, but not those that differ only because another setting does."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

@@ -12,9 +12,9 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on loads of a page under equal conditions. Counts of requests, all or
-    from the cache, are medians over valid loads of a page loaded before, else None. `unmatched`
-    lists requests without recorded response, `missing_screenshots` the errors of loads without screenshot."""
+    """Figures that a browser reported on loads of a page under equal conditions. The counts of requests are
+    medians over valid loads; None unless the browser had visited the page before. Paint times are by repeat.
+    `missing_screenshots`: errors. `unmatched`: requests without recorded response."""
 
     requests: float | None
     from_cache: float | None

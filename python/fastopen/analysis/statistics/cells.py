@@ -54,8 +54,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The results of a page under the same conditions, with or without TFO. `improvement` and `saved_ms` are
-    the page load time (PLT) that TFO saves, `bound` the most it can save; None without a valid load."""
+    """The result of a page under fixed conditions: numbers of loads and connections, median page load time
+    (PLT), and, with TFO, its median saving over `pairs` of loads. `reasons`: why loads are invalid."""
 
     cell: Cell
     loads: int
@@ -127,7 +127,7 @@ class CellResult:
     @property
     def confidence(self) -> float:
         """Return the probability, 0 to 1, that `interval` contains the true median improvement by TFO. Return
-        1 for results without randomness, and if `interval` is a range of randomly sampled improvements."""
+        1 if nothing is random, or if `interval` is a range of improvements, not a confidence interval."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 

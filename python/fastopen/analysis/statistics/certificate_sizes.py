@@ -36,9 +36,9 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the number of round trips to the first byte of the response. The outer keys are the network and
-    settings; then follow the use of TFO, and the size of the certificate chain in bytes. Settings that differ
-    only in this size share a key. Empty for fewer than SIZES_MIN sizes, or if a link's rate is limited."""
+    """Return the round trips until the first byte of the page's first response, by network and settings, use
+    of TFO, and size of the certificate chain in bytes. Empty for fewer than SIZES_MIN sizes, or if a link's
+    rate is limited, because then every byte takes time."""
     # With a limited rate, every byte takes time.
     factors = results.factors
     others = factors.besides("chain_bytes")

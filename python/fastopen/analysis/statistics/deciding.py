@@ -109,8 +109,8 @@ class Sensitivity:
 
     @property
     def most(self) -> str | None:
-        """Return the name of the randomly sampled input on which the saving by TFO depends most. None if the
-        input explains no more variance of the saving's ranks than all inputs leave unexplained."""
+        """Return the name of the randomly sampled input on which the saving by TFO depends most. None if this
+        input explains no more of the saving's variance than remains unexplained (`rest`)."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 

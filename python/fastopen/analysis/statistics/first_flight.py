@@ -32,9 +32,9 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on the starts of the connections of one page load: sizes of the client's first packets
-    (ClientHello, early data or request), numbers of connections by protocol, session and host, and the time
-    to the first byte of the document. A figure is None if the load's record does not show it."""
+    """Figures on connections and their first packets in one page load. `client_bytes`: the client's first
+    packets on the connection of the HTML document. `first_byte_rtts`: the RTTs from opening it to the first
+    byte of the response. The numbers of connections are of those with TLS. A figure is None if unknown."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS

@@ -43,7 +43,7 @@ class Handshakes:
 @dataclass(frozen=True)
 class FlightSaving:
     """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and the most they can save
-    (`bound`). The `baseline` usually has full TCP and TLS handshakes."""
+    (`bound`). `baseline`: the index of the result compared with, usually full TCP and TLS handshakes."""
 
     baseline: int
     """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared
@@ -123,7 +123,7 @@ def _bounds(
 
 
 def _avoided(connection: Connection, plain: Handshakes, shorter: Handshakes, network: Network) -> Span | None:
-    """Return the part of a connection's handshakes (`plain`) that `shorter` ones avoid, or None."""
+    """Return the time span of a connection's handshakes that the kind `shorter`, not `plain`, would avoid."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0
     if connection.tls is None or shorter.session == plain.session:

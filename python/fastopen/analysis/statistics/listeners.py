@@ -12,7 +12,7 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """A listening socket of an external server, with the sums of its counts over all loads with TFO."""
+    """A listening socket (`place`) of an external server: its TFO queue lengths, and sums over TFO loads."""
 
     place: str
     """Address and port, such as `0.0.0.0:80`."""
@@ -25,8 +25,8 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The use of TCP Fast Open (TFO) by external servers, as the kernel counted in loads with TFO. The fields
-    `upstream_...` count connections from these servers to the origins, also in loads without TFO."""
+    """The kernel's counts of TFO on external servers, such as nginx. `overflows`: connections that found the
+    TFO queue full. `upstream_...`: connections from these servers to the origins behind them."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int

@@ -37,9 +37,9 @@ class Payoff:
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving per visit over all paths, in ms, if a fraction of them breaks TFO. `share`:
-        this fraction, 0 to 1. `visits`: the number of visits over a broken path. The client loses `cost_ms`
-        on the first of them, and does not use TFO on the others."""
+        """Return the mean saving per visit, in ms, if a fraction of the paths breaks TFO. `share`: this
+        fraction, 0 to 1. `visits`: the number of visits over each path. On a broken path, the first visit
+        costs `cost_ms`, and the others do not use TFO."""
         cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
         return (1 - share) * self.saved_ms - cost_ms
 
@@ -85,9 +85,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS), so that one sentence can
-    describe them. Return (names of the middleboxes, costs of the first) for each group. `found`: the times
-    that TFO costs and saves with each middlebox, for one page, with either cold or warm TFO cookies."""
+    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. Return, for
+    each group, the names of its middleboxes, and the items of the first one. `found`: an item for each
+    middlebox on each network, for one page, with either cold or warm TFO cookies."""
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in grouped((one.path, one) for one in found).items():
         for paths, others in alike:

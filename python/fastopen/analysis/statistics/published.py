@@ -108,9 +108,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Return by page how fast the page load time without TFO grows with the RTT, in ms per ms: first as
-    published, then as measured. It approximates the number of successive round trips of a load. Leave out
-    pages that were loaded with only one RTT. `found`: the published rows and the measured results."""
+    """Return (published, measured) growth for each page: the load time without TFO that each ms of RTT adds,
+    in ms. It approximates the number of successive round trips of a load. Leave out pages that were loaded
+    with only one RTT. `found`: the published rows and the measured results."""
     points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for one in found:
         if one.baseline_ms is not None:

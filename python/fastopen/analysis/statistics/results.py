@@ -30,7 +30,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Reasons why results are slow, by index of the slow result, or by (its index, index of a faster one)."""
+    """Reasons why results are slow. `of_cells`: by index of a result slower with TFO or over a shorter RTT.
+    `of_setups`: by (index of a result slower with newer HTTP or another TLS session, the faster index)."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
@@ -41,8 +42,8 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run: figures for each page, network, setup and use of TFO. Networks are numbered as in
-    the experiment."""
+    """The results of a run. `cells`: a result for each page, network, setup and use of TFO. Other figures are
+    by the index of such a cell, or by (page, number of the network in the experiment)."""
 
     experiment: Experiment
     status: str

@@ -54,9 +54,9 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect: 1, -1, 0 if there is no effect that matters, or None if it is uncertain.
-    `value`: the effect. `interval`: its confidence interval. `matters`: the smallest size that matters. If
-    the interval contains 0, the sign is 0 if all sizes in the interval are below `matters`, else None."""
+    """Return the sign of an effect (`value`) whose confidence `interval` excludes 0: 1, -1, or 0 if the
+    effect is too small to matter. If the interval contains 0, return 0 if all of it is too small to matter,
+    else None: the sign is uncertain. `matters`: the smallest size that matters."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
