@@ -208,8 +208,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on unexpected differences between two runs, in results that have to be equal: numbers of
-    invalid loads, connections with SYN data, and retransmissions. After NAMED_MAX lines, count the others."""
+    """Yield a line for each result whose loads should be the same in both runs, but differ: in invalid loads,
+    connections with SYN data, or retransmissions. After NAMED_MAX lines, only count further results."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -235,8 +235,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield lines on the limits that were checked, each followed by lines on the changes that do not keep it.
-    Each line comes with a tone: `bad` for failures, `notable` for unclear or unknown changes, else `good`."""
+    """Yield (line, colour) for each limit on changes between two runs, then for each change that exceeds it,
+    or may do so. The colour is `bad` for failures, `notable` for unclear or unknown changes, else `good`."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
@@ -249,8 +249,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return, as text, the change of the page load time or the saving by TFO that was compared with a limit,
-    and its interval. If it is unknown, return the number of invalid loads of the second run (B)."""
+    """Return, as text, the change that was compared with a limit, and its interval. It is a change of the
+    page load time or of TFO's saving. If unknown, return the number of invalid loads of the second run."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

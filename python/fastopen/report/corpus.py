@@ -59,8 +59,8 @@ def middle_pages_sentence(savings: Mapping[str, float]) -> str:
 
 
 def pages_described_singly(results: Results) -> list[str]:
-    """Return the pages that a report describes one by one. These are all pages. In a run over many pages,
-    they are the pages that save most and least on each network with each setup, EXTREMES of each."""
+    """Return the pages to describe one by one in a report: all pages or, if these are many, the EXTREMES
+    pages that save most and the EXTREMES that save least on each network with each setup."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()

@@ -46,9 +46,9 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of assumed test conditions of a published measurement. For each condition, it counts how
-    many more published savings agree with ours if only it is assumed. It also counts how many fewer agree
-    if it is removed from the best set of conditions."""
+    """Return a table of test conditions that a published measurement may have had. For each condition, it
+    shows how many more published savings agree with ours if this condition is assumed: alone, and in the set
+    of conditions that explains most savings."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),
@@ -76,8 +76,8 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def disagreeing_cells_grid(found: Explained) -> Grid:
-    """Return a table of the published savings that do not agree with the measured ones, and the reasons. Even
-    the best set of assumed test conditions does not make them agree."""
+    """Return a table of the published savings that disagree with the measured ones even under the assumed
+    test conditions that explain most savings, with the reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))
@@ -88,8 +88,8 @@ def disagreeing_cells_grid(found: Explained) -> Grid:
 
 
 def changed_agreement_grid(found: Explained) -> Grid:
-    """Return a table of published savings whose agreement with our measurements depends on one assumed test
-    condition: with it, they begin or cease to agree."""
+    """Return a table of published savings that agree with our measurements only with, or only without, one
+    assumed test condition."""
     figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", main_result=True))
     rows = tuple(
         (
@@ -135,7 +135,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the load time without TFO and the saving, green if they agree with the published ones."""
+    """Return the load time without TFO and the saving under assumed conditions; green if as published."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

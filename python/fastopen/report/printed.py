@@ -141,7 +141,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield notes to print below the results, such as measured RTTs and pages missing from `loaded`."""
+    """Yield notes to print below the results, such as measured RTTs. `loaded`: the pages with loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []

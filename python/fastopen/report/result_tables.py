@@ -223,7 +223,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return ranges of sizes as text. `3.000 (14,151), 4.000`: three RTTs up to 14,151 bytes, then four."""
+    """Return RTTs by size of certificates. `3.000 (14,151), 4.000`: 3 RTTs up to 14,151 bytes, then 4."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -243,8 +243,8 @@ def _of_each(
 
 
 def interval_percent(result: CellResult) -> str:
-    """Return the confidence level of the saving's interval as text, such as `95 %`. For randomly sampled
-    inputs with enough repeats, return the share of savings in the interval: `90 %`. Empty without one."""
+    """Return the confidence level of the saving's interval, such as `95 %`. If the interval is a range of the
+    savings with randomly sampled inputs, return the share of savings in it. Empty without an interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN

@@ -10,15 +10,15 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: DesignPoint) -> Entry:
-    """Return a table entry with the value of a setting (factor), such as the RTT, at `point`, a combination
-    of settings. If all rows have this value, the table's subtitle shows it instead, such as `RTT 20 ms`."""
+    """Return a table entry with the value of one setting (`factor`), such as the RTT. `point`: the values of
+    all settings in this row. If all rows have this value, the table shows it only once, as `RTT 20 ms`."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
 def known(
     value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "", mark: str = ""
 ) -> Entry:
-    """Return a table entry with `value`, formatted by `text`, or with a hyphen if it is None."""
+    """Return a table entry with `value`, formatted by `text`; with a hyphen if None. `tone`: its colour."""
     return Entry(MISSING) if value is None else Entry(text(value), tone, mark=mark, value=value)
 
 

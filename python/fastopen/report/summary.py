@@ -73,7 +73,7 @@ def summarise_run(results: Results) -> Summary:
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings on `page`, except for the verdict if the run has one page: the summary has it."""
+    """Yield the findings on `page`. For the only page, leave out the verdict, which is in the summary."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one

@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each row of the pages' tables of results, with fields for a chart's data: the name of its `page`;
-    its network and settings (`place`), such as `20 ms`; the title of its `panel`; its value on the x axis.
-    `axis` is the setting that the x axis shows."""
+    """Yield (row, fields) for each row of the pages' tables of results. The fields are for a chart's data:
+    page, network and settings (`place`), title of the panel, and the value `x` of the setting that the x
+    axis shows (`axis`), such as the RTT."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)
@@ -66,8 +66,8 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels to place side by side. `width`: the width of a panel in pixels. `most`: the
-    width that all may take. If possible, choose a smaller number so that no line of panels has gaps."""
+    """Return the number of panels of a chart to place side by side. `width`: the width of a panel, in pixels.
+    `most`: the maximum width of the chart. If possible, fill the last line of panels, too."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

@@ -131,8 +131,8 @@ def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return a chart, still without data, of the start and the end of each request. Figures with equal
-    parameters share it. `names`: the labels of the requests."""
+    """Return a chart, still without data, of the start and the end of each request. `arms`: the labels of the
+    loads, by use of TFO. `names`: the labels of the requests. `requests`: their number."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))

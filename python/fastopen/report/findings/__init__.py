@@ -23,7 +23,7 @@ Severity = Literal["answer", "note", "warning", "detail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about a run or page for readers, with the sentence that states it."""
+    """A fact about a run, or about a page (`subject`), its sentence for readers, and the exact figures."""
 
     kind: str
     """The kind of fact, for programs and tests. It does not change if the sentence is reworded."""

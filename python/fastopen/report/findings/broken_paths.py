@@ -18,8 +18,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of middlebox that breaks TFO: the maximum percentage of paths with it at
-    which TFO with warm cookies saves time on average. Middleboxes with equal costs share a finding."""
+    """Yield a finding for each kind of middlebox that breaks TFO. It states the percentage of paths with the
+    middlebox below which TFO, with warm cookies, still saves time on average over all paths."""
     found = (one for one in payoffs(results) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))

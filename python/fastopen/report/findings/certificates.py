@@ -58,7 +58,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield (text on other settings, median load time in ms by certificates, TLS session, TFO and so on)."""
+    """Yield (other settings as text, load times in ms) for results that differ only in LoadSettings."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[LoadSettings, float] = {}
@@ -89,7 +89,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the setting that differs in `plain`, such as `brotli compression`; empty if several differ."""
+    """Return the only value, such as `brotli compression`, not as in `plain`; empty if several differ."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],

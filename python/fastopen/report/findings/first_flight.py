@@ -35,8 +35,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return groups of results. In a group, results differ only in the use of TFO and in the settings named
-    `apart`. A key describes the settings that all its groups share, such as the TLS version."""
+    """Group the page's results with TLS, so that those in a group differ only in the use of TFO and in the
+    settings named `apart`. Return lists of groups by what they share, such as `TLS 1.3`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -56,9 +56,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest of a row. The
-    results in one of `rows` differ only in this kind and, with `versions`, in the version of HTTP.
-    `question`: the settings that all rows share, as text."""
+    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest in a row. A row
+    has the results with each kind under the same conditions, such as an RTT of 20 ms. `question`: what all
+    rows share, as text. `versions`: True if the results in a row also differ in the version of HTTP."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -88,7 +88,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the key of the baseline in `row` with which to compare `best`: usually full TLS, no TFO."""
+    """Return the key in `row` of the result to compare `best` with: usually a full handshake, no TFO."""
     http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)

@@ -115,9 +115,9 @@ def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) ->
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on TFO. It is None over QUIC, and worse if many more loads fail to finish with TFO
-    than without. The second value is True if TFO is of no use because ClientHellos do not fit into SYNs.
-    `cells`: results with the same HTTP version, TLS version, client and so on."""
+    """Return the verdict on TFO (None over QUIC), and True if TFO saves nothing because the ClientHellos do
+    not fit into SYNs. The verdict is worse if many loads finish only without TFO. `cells`: results with the
+    same HTTP version, TLS version, client and so on."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -203,14 +203,14 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase that tells the results `found` from the others in `cells`, such as ` at 20 ms`, ` with
-    cubic` or ` in 3 of 9 rows`. Empty if there are no others."""
+    """Return a phrase that distinguishes the results `found` from the other results in `cells`, such as ` at
+    20 ms`, ` with cubic` or ` in 3 of 9 rows`. Empty if there are no other results."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of the results `found`; empty if too many, or if other results have one too."""
+        """Return the names of `found`, from one name for each of `cells`; empty if many or not unique."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
