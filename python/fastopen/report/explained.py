@@ -19,8 +19,8 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table that compares published load times and savings with measured ones. The measured ones are
-    those of the experiment as it is (`base`), and with the assumptions that fit best (`best`)."""
+    """Return a table that compares published load times and savings with two measurements: of the experiment
+    as it is (`base`), and under the assumed test conditions that explain most savings (`best`)."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),

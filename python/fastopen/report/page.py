@@ -46,8 +46,8 @@ def html(analysis: RunAnalysis) -> str:
 
 
 def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return (page and network, figures, data of the figures for the script) of each load that a reader can
-    choose, and the number of loads that are left out to limit the file's size."""
+    """Return an item for each example load that a reader can choose: page and network, figures, and their
+    data for scripts. Also return the number of loads that are left out to limit the file's size."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

@@ -121,7 +121,7 @@ def axis_of(results: Results) -> Factor:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """The results of a run, its load times divided into waits, and facts on the first network (`world`)."""
+    """The results of a run, its load times divided into waits, and its kernel and network (`world`)."""
 
     results: Results
     attribution: Attribution

@@ -34,8 +34,8 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest accepted increase (if `rising`) or decrease of the page load time or of the saving between
-    two runs, as given to `fastopen compare --fail-on`."""
+    """A limit on the change of the page load time or of TFO's saving between two runs, such as `plt +10ms`
+    (`text`). `rising`: True if changes above `bound` fail, False if changes below `bound` fail."""
 
     text: str
     measure: Measure

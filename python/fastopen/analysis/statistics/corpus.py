@@ -65,8 +65,8 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of TFO's savings over many pages on one network with one setup (client, servers, TLS).
-    `arm`: the use of TFO. `effects`: the number of pages with each effect."""
+    """The distribution of TFO's savings over many pages on one network with one setup (`place`). `savings`:
+    in percent, by page. `arm`: the use of TFO. `effects`: the number of pages by TFO's effect on them."""
 
     place: str
     comparison: Comparison

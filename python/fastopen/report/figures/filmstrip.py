@@ -62,9 +62,9 @@ class Film:
 def export_filmstrips(
     analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Write a strip (PNG) and an animation (GIF) of median loads without and with TFO into a new folder, for
-    each page, network and setting. Return the number of strips. `place`: the run, for messages. `watch`: is
-    called with the number of strips so far. Raises MachineError, and InputError if there are no pictures."""
+    """Write screenshots of example loads, without and with TFO, as a strip (PNG) and an animation (GIF) for
+    each page, network and setting. Return the number of strips. `place`: the run, for messages. `watch`: a
+    function to call with the number of strips so far. Raises InputError if the run has no screenshots."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(analysis, place), 1):

@@ -49,7 +49,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each factor if several of its values give exactly the same load times."""
+    """Yield a finding for each varied setting of which several values give exactly the same load times."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -76,8 +76,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if pages with https URLs were loaded only in cleartext. The sentence counts the pages
-    with https URLs or, if only one page is given, its https requests."""
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. It states their number or, for
+    a single page, the number of its https requests."""
     urls = [results.pages[page].url for page in pages]
     if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
         return
@@ -162,7 +162,7 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if connections lacked early data because they outnumbered their host's tickets."""
+    """Return a finding if a host's session tickets were too few for early data on all its connections."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
