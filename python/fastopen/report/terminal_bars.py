@@ -23,7 +23,7 @@ PLAIN: Final = "-|"
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
     """Yield the lines of a bar chart of median page load times for a terminal with `width` columns. Each page
     with valid loads has a heading, and a bar for each network, setting and use of TFO. `encoding`: the
-    terminal's, which may lack braille."""
+    terminal's character encoding."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]

@@ -261,8 +261,8 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that one request spends in one kind of wait, such as for a handshake, on the critical paths of
-    two loads (`before_ns`, `after_ns`). `on_both` is True if both critical paths contain the request."""
+    """The time that the request for `url` spends in one kind of wait on the critical paths of two loads
+    (`before_ns`, `after_ns`). `request`: its index in the second page. `on_both`: True if on both paths."""
 
     kind: Kind
     url: str

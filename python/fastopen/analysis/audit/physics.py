@@ -190,9 +190,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a finding if the last of three published rows, sorted by RTT, is doubtful. A row has two times:
-    with and without TFO. It is doubtful if only one of them suddenly grows less than half as fast with the
-    RTT as between the first two rows."""
+    """Compare three published rows, sorted by RTT, each with two times: with and without TFO. Yield a finding
+    that doubts the last row if only one of its times grows too slowly: less than half as fast with the RTT
+    between the last two rows as between the first two."""
     without = ("without TFO", *_bend(cells, [one.off for one in cells]))
     with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

@@ -32,9 +32,9 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on connections and their first packets in one page load. `client_bytes`: the client's first
-    packets on the connection of the HTML document. `first_byte_rtts`: the RTTs from opening it to the first
-    byte of the response. The numbers of connections are of those with TLS. A figure is None if unknown."""
+    """Figures on connections and their first packets in one page load. `client_bytes`: the bytes that the
+    client sends first on the connection of the HTML document. `first_byte_rtts`: the RTTs from opening this
+    connection to the first byte of the response. Only connections with TLS are counted. None: unknown."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS

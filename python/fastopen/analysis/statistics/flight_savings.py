@@ -102,8 +102,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Handshakes]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Map the index of each result to the most time that its shorter handshakes can save. `compared`: by this
-    index, the baseline to compare with, and the kind of handshakes in the result."""
+    """Return the most time that the shorter handshakes of each result can save, by the result's index.
+    `compared`: (baseline to compare with, handshakes of the result), by the same index."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())

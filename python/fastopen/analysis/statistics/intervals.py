@@ -39,8 +39,8 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 @cache
 def interval_ends(size: int) -> tuple[int, float]:
-    """Return (k, fraction): the median's 95 % interval begins at this fraction of the way from the k-th
-    smallest value to the next one, and ends likewise at the largest values."""
+    """Return (k, fraction) for the 95 % interval of the median of `size` values. It begins at this fraction
+    of the way from the k-th smallest value to the next one, and ends likewise near the largest value."""
     # Each value lies below or above the median with equal probability. Count, in exact integers, the cases
     # with fewer than `rank` values on one side. `scale` makes 5 % of all cases an integer, too.
     scale = round(1 / (1 - CONFIDENCE))

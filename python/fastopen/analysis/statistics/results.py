@@ -31,7 +31,7 @@ from fastopen.runs import LoadRow, RunStore
 @dataclass(frozen=True)
 class Reasons:
     """Reasons why results are slow. `of_cells`: by index of a result slower with TFO or over a shorter RTT.
-    `of_setups`: by (index of a result slower with newer HTTP or another TLS session, the faster index)."""
+    `of_setups`: by (slower index, faster index), for results slower with newer HTTP or resumed TLS."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""

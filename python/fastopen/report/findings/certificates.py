@@ -89,7 +89,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the only value, such as `brotli compression`, not as in `plain`; empty if several differ."""
+    """Return the one setting unlike `plain`, such as `brotli compression`; empty if not exactly one."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],
