@@ -30,9 +30,9 @@ class Role(StrEnum):
 @dataclass(frozen=True)
 class Arm:
     """One of the compared ways to begin connections, with or without TFO, and its texts and style in reports.
-    In sentences, `words` names its page loads ("without TFO"). `condition` begins a sentence about its effect
-    ("With warm cookies"). `visit` describes a user's visit that it models ("a first visit (cold cookies)").
-    If there is room for only one treatment, reports show the one with the highest `preference`."""
+    `words` names page loads of this kind in a sentence ("without TFO"). `condition` begins a sentence about
+    them ("With warm cookies"). `visit` names the visit that they imitate ("a first visit (cold cookies)").
+    A report with room for only one way with TFO shows the one with the highest `preference`."""
 
     name: ArmName
     role: Role
@@ -162,7 +162,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the arms with these names except the baseline and its control. The preferred one is first."""
+    """Return the arms with these names that use TFO: with warm cookies first, then with cold cookies."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -183,10 +183,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Convert `words`, values of --transports, to names of arms (`off`, `warm`) and TLS settings. In lists of
-    TLS settings, None stands for cleartext. If all words are names of arms or `all`, return `tls` as it
-    is. Otherwise, `tcp` and `tfo` mean cleartext. Words with `tls` or `recorded` mean each TLS setting in
-    `tls`, or the default settings if it has none. With `recorded`, only https URLs use TLS."""
+    """Convert the words of --transports to names of arms (`off`, `warm`) and TLS settings (None: cleartext).
+    `tcp` and `tfo` give cleartext. `tls` and `tls+tfo` give the TLS settings in `tls`, or the default ones.
+    `recorded` and `recorded+tfo` give the same settings, but only for https URLs. If all words are names of
+    arms or `all`, return `tls` unchanged."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -43,9 +43,9 @@ def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The settings that vary in an experiment, and always the RTT. `registered` has all of them, and
-    `varying` those whose values label the rows of tables. `varying_rtt` is True if the RTT varies, and labels
-    begin with it. It is False if labels have names of networks, such as `4g`, which imply the RTT."""
+    """The settings that vary in an experiment, and the RTT even if it does not vary. `registered` lists all
+    of them. `varying` lists those that label the rows of tables. `varying_rtt` is True if the RTT
+    varies, unless these labels are names of networks, such as `4g`, which imply the RTT."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -72,8 +72,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the conditions, such as `HTTP/2, TLS 1.3`, for which reports give a separate verdict on TFO.
-        They are values of varying settings with `Factor.question`; empty if there are no such settings."""
+        """Return the conditions for which reports give a separate verdict on TFO: `HTTP/2, TLS 1.3`. The text
+        is empty if one verdict covers all conditions."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -95,14 +95,14 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Comparison, factors: Sequence[Factor]) -> str:
-        """Return a cell's name made of the values of `factors`, such as `20 ms, 2 Mbit/s down`. It begins
-        with the RTT if the RTT varies or there is no other factor. Otherwise the RTT is left out."""
+        """Return a label with the values of `factors` under the conditions `at`: `20 ms, 2 Mbit/s down`. It
+        has the RTT only if the RTT varies or there is no other factor."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Map each setting that has one value throughout, but not its default, to a phrase with the value.
-        The RTT and the rates are left out."""
+        """Map names of settings to phrases with their values: those with the same value in the whole
+        experiment, unless it is the default. Leave out the RTT and the rates."""
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}

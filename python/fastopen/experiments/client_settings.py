@@ -102,12 +102,13 @@ def served_url(url: str, tls: Tls | None = None) -> str:
 
 
 def default_request_heads(of: ClientType) -> RequestHeads:
-    """Return the headers that a client sends by default: `recorded` if it supports them, otherwise `own`."""
+    """Return the default headers of a client's requests: the `recorded` ones if it can send them, else its
+    `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return `origins`, but with synthetic bodies if the client reads bodies and `bodies` is not set."""
+    """Return the servers' settings. If `bodies` is not set and the client reads bodies, set `synthetic`."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

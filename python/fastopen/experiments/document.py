@@ -26,7 +26,7 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
 def _vary_table(vary: object) -> object:
-    """Convert True to {}, the defaults of `Variation`, and False to None."""
+    """Convert `vary = true` to {}, the defaults of `Variation`, and `vary = false` to None."""
     if isinstance(vary, str | int) and not isinstance(vary, bool):
         raise not_accepted(vary, ("true", "false", "a table"))
     return ({} if vary else None) if isinstance(vary, bool) else vary
@@ -61,10 +61,10 @@ def experiment_of(
     combine: object = None,
     named: object = None,
 ) -> Experiment:
-    """Return the experiment that a TOML document, or a mapping with the same keys, describes. `folder` is the
-    base of relative paths. `factors` maps settings such as `rtt` to values that replace the document's.
-    `combine` and `named` apply if the document lacks `network.combine` (`cross` or `zip`) or `network.named`
-    (such as `4g`). Raises one InputError with all faults, each with its place in `source`."""
+    """Return the experiment that a parsed TOML file, or a mapping with the same keys, describes. `folder` is
+    the base of relative paths. `factors` maps settings such as `rtt` to values that replace the file's.
+    `combine` and `named` are defaults of the keys `network.combine` and `network.named`. Raises one
+    InputError with all errors. `source` names the file in their messages."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

@@ -36,9 +36,9 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """A prediction of a run's remaining seconds: the estimate for its unfinished page loads (`left`), times
-    the real time so far, divided by the estimate for the finished ones (`done`). `costs` has the estimated
-    seconds of one page load of each job, by the job's id."""
+    """A prediction of a run's remaining seconds. `costs` has the estimated seconds of one page load, by the
+    job's id. `done` and `left` are the sums of these estimates over finished and unfinished loads. The
+    prediction is `left`, multiplied by the real time so far and divided by `done`."""
 
     costs: Mapping[str, float]
     left: float
@@ -64,7 +64,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Return the estimated seconds until each load has finished once; None if no load has finished."""
+        """Predict the remaining seconds after `elapsed_s` seconds of a run; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

@@ -249,16 +249,16 @@ class RequestedSettings:
             return Experiment(**requested, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error with a message, and a remedy that users can try. It names the settings `names`, but
-        leaves out those that the user did not request, unless that would leave out all of them."""
+        """Return an error with a message, and a remedy that users can try. It names those of the settings
+        `names` that the user requested, or all of them if the user requested none."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert a ValidationError into an InputError that names the wrong setting. If that is unknown, name
-        settings of `parts` (`tls`). Convert other ValueErrors into errors of `client` and `command`."""
+        """In a `with` block, convert ValueErrors into InputErrors that name the wrong setting, such as
+        `--rtt`. If it is unknown, name requested settings of these `parts`, such as `tls`."""
         try:
             yield
         except ValidationError as error:
@@ -306,11 +306,11 @@ def read_settings(
     folder: Path | None = None,
     named: object = None,
 ) -> RequestedSettings:
-    """Check the settings that a user wrote, and convert them to base units. `written` maps their names to
-    values, or to None if not requested. Several values are a list, or a text with commas. `named` has names
-    of predefined networks, such as `4g`. If several settings have several values, `combine` is `cross` for
-    all combinations, or `zip` to combine the first values, then the second ones. Paths are relative to
-    `folder`. Raises InputError with the option or TOML key of an invalid setting (`source`)."""
+    """Check the settings that a user wrote, and convert them to base units. `written` maps their names to a
+    value, a list, a text with commas, or None (not requested). `named` lists predefined networks, such as
+    `4g`. `combine` is `cross` for networks with all combinations of values, or `zip` for a network with the
+    first values, one with the second values, and so on. Paths are relative to `folder`. Raises InputError,
+    which names an invalid setting as the user wrote it in `source`: `--rtt`, or `network.rtt` in TOML."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

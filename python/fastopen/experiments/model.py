@@ -31,9 +31,9 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """A published table of page load times, in published.csv, with which an experiment is compared. `swapped`
-    is True if its columns of times with and without TFO are exchanged. `same_rig` names other tables of the
-    same pages from the same test setup, which are used in the search for this test setup."""
+    """A published table of page load times, in published.csv, with which an experiment is compared. `unit`
+    and `misprints` correct printing errors. `swapped` is True if the columns of times with and without TFO
+    are exchanged. `same_rig` names other tables from the same test setup. `known` explains differences."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""

@@ -181,7 +181,7 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a job to copy for each repeat, with a new id, seed and order of loads, and random values."""
+    """Return a job without random values. Each repeat copies it with its own id, seed and random values."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())

@@ -112,9 +112,9 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
 
 
 def same_rig_cells(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-    """Return a list of networks, and published results for them. Both lists begin with those of the
-    experiment. Then follow those of other published tables from the same test setup. A result is (name of
-    the page, index of the network in the first list, published row)."""
+    """Return networks, and the published results over them. A result is (name of the page, index of the
+    network, published row). First come the experiment's networks and the results of its published table,
+    then those of other published tables from the same test setup."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
         return networks, []

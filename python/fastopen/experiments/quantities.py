@@ -18,9 +18,9 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """Functions that read, write and export one kind of value, such as durations. `write` writes the unit
-    too, `text` leaves it out, and `export` converts a value for JSON and exported tables. `accepted` has
-    words that are valid values. `in_contract` returns False for a value that jobs store in another form."""
+    """Functions for one kind of value, such as durations. `read` parses user input, `write` formats a value
+    with its unit, `text` formats it without, and `export` converts it for JSON and exported tables (`kind`,
+    `unit`). `accepted` has valid words. `in_contract` returns True if jobs store the value unchanged."""
 
     read: Callable[[object], Any]
     """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""

@@ -39,11 +39,11 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """A condition under which published page load times may have been measured, such as a smaller initial
-    window. Conditions of the same `name` exclude each other. `set` changes keys of the experiment's file, and
-    `off` changes them only for loads without TFO. In loads with TFO, each response takes `tfo_ms` longer.
-    `fitted` selects a way to fit the page to published times. With `each_page`, the condition may also hold
-    for one page only, instead of a condition of the same name for all pages."""
+    """An assumption about a published measurement of page load times, such as a smaller initial window.
+    Assumptions with the same `name` exclude each other. `set` has new values for keys of our experiment's
+    file, and `off` has values only for loads without TFO. In loads with TFO, each response takes `tfo_ms`
+    longer. If `fitted` is set, our page is changed until its load times without TFO are close to the
+    published ones. With `each_page`, the assumption may also hold for a single page."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -77,7 +77,7 @@ class Property(BaseModel):
         return self.pages is None or page in self.pages
 
     def of_one(self, page: str) -> "Property":
-        """Return a copy of this condition that holds only for `page`, under a name of its own."""
+        """Return a copy of this condition that holds only for `page`, with a name that includes the page."""
         changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
         return self.model_copy(update=changes)
 
@@ -95,9 +95,10 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The experiment that repeats the published measurement of one page under assumed conditions. `off` is
-    its variant for loads without TFO. `arm` is the kind of loads with TFO, such as `warm` for warm cookies.
-    Each response in them takes `tfo_ms` longer. `fitted` is a way to fit the page to published times."""
+    """Experiments that repeat the published measurement of one page under assumed conditions: `experiment`
+    for loads with TFO, and `off` for loads without TFO. `arm` is `warm` or `cold`, for warm or cold TFO
+    cookies. With TFO, each response takes `tfo_ms` longer. `fitted` is the way to change the page so that
+    its load times without TFO are close to the published ones; None to keep the page."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -109,8 +110,9 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All sets of test conditions ("rigs") under which published load times may have been measured. A set has
-    at most one of the `properties` of each name. `base` is the experiment without any of these conditions."""
+    """All sets of conditions ("rigs") under which published load times may have been measured. The conditions
+    are in `properties`. Those with the same name exclude each other. `base` is the experiment without them,
+    as the TOML `document` describes it."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -320,8 +322,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
-    """Return a simplified page: a document, and images that the client requests at the document's end. They
-    are `objects` resources with `body_bytes` in total. Unless `equal`, sizes are proportional to `page`'s."""
+    """Return a page of `objects` resources with `body_bytes` bytes in total: a document, and images that the
+    client requests at its end. All have equal sizes, or, if not `equal`, sizes in the ratios of `page`'s."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
@@ -347,8 +349,8 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Return the page with other resources: the document, its fields overridden by `root`, and a copy of it
-    for each item of `others`, with fields overridden by this item."""
+    """Return the page with new resources: its document, with the fields in `root` replaced, and a copy of
+    the document for each item of `others`, with the fields in the item replaced."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     return page.model_copy(update={"resources": resources, "load_event_processing_us": 0, "explanations": ()})

@@ -36,10 +36,10 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """The random inputs of repeats. A number is a spread: with 0.05 for `rtt`, a repeat multiplies the RTT by
-    a random number from 0.95 to 1.05. A flag turns on another random input. `explanations` samples one of the
-    causes of recorded waits that fit equally well. `start_phase` begins each load in virtual time at a random
-    phase of the kernel's timers, as in real time. `order` shuffles requests found at the same time."""
+    """The inputs that differ at random between repeats. With 0.05 for `rtt`, a repeat multiplies the RTT by a
+    random number from 0.95 to 1.05, and so on. Flags turn on other random inputs. `explanations`: choose one
+    of the sets of server think times that fit the page's recording equally well. `start_phase`: begin loads
+    in virtual time at a random phase of the kernel's timers. `order`: shuffle requests found at once."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -106,10 +106,10 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The random inputs of one repeat. The first five fields are factors by which the repeat multiplies the
-    RTT, the rates (`down`, `up`), server think times and the client's processing times. `explanation` selects
-    one of several possible sets of think times. `start_phase` is the time in µs from a multiple of
-    TIMER_WHEEL_PERIOD_US to the start of a load. If `order`, shuffle requests found at the same time."""
+    """The random inputs of one repeat. The first five fields multiply the RTT, the rates, server think times
+    and the client's processing times. `explanation`, a number from 0 to 1, selects one of several
+    possible sets of think times. `start_phase` is the phase of the kernel's timers, in µs, at which loads
+    begin. If `order`, shuffle requests that the client finds at the same time."""
 
     rtt: float
     down: float

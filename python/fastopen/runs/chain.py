@@ -25,7 +25,7 @@ def tcp_handshake(connection: Connection) -> Span | None:
 
 
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
-    """Return the longest total handshake time, in ns, in a chain of requests that wait for each other.
+    """Return the longest sum of handshake times, in ns, over a chain of requests that wait for each other.
 
     `page` is the loaded page, and `record` is the record of its load. `handshake` returns the time span of a
     connection's handshake, by default of its TCP handshake. The times include queueing on the link. If only

@@ -32,8 +32,8 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The result of executing a run: the reason for an early stop, the faults of emulated networks, the
-    number of captured packets that were dropped, and the duration."""
+    """The result of executing a run. `interrupted`, `out_of_time` or `hopeless` (a message) is the reason for
+    an early stop. `faults` maps faults of emulated networks to the ids of their jobs."""
 
     interrupted: bool = False
     out_of_time: bool = False
@@ -50,8 +50,8 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress of a run after an event. Of `loads` page loads, `done` have finished, `invalid` of them
-    without a valid result. `repeated` counts repeated loads, and `left` the loads left in this round."""
+    """The progress of a run. Of `loads` page loads, `done` have finished, `invalid` of them without a valid
+    result. `repeated` counts repetitions of loads. `left` counts loads to finish before others repeat."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
@@ -82,10 +82,10 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield rounds of jobs to run, until the time left is too short for another round.
+        """Yield groups of jobs to run, until the time left is too short for another group.
 
-        The first round is the first repeat of each page, network and setup. Each later round has as many
-        repeats as keep `at_once` emulated networks busy."""
+        The first group is the first repeat of each page, network and setup. A later group is one repeat, or
+        several if one has too few jobs for `at_once` emulated networks at once."""
         by_repeat = grouped((planned.repeat, planned) for planned in jobs)
         repeats = [by_repeat[number] for number in sorted(by_repeat)]
         last_s, size = 0.0, 1
@@ -122,11 +122,11 @@ def execute(
 ) -> RunOutcome:
     """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
-    `engine` loads pages in real or virtual time. A mapping has an engine for each engine name in the plan.
-    `watch` is called after each event. `watched`: data to keep in addition to the records, such as packets.
+    `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has recorded bodies.
+    `watch` is called after each event. `watched` selects data to keep besides the records, such as packets.
     When all jobs are done, `more_jobs` is called for more, until it returns none. With `limit`, run only
     repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop early if the first
-    page loads without TFO, or with one kind of TFO cookies, are all invalid for the same reason.
+    loads of one kind, such as those without TFO, are all invalid for the same reason.
 
     On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
@@ -165,8 +165,7 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """An error that stops a run: all page loads without TFO, or all with one kind of TFO cookies, are invalid
-    for the same reason."""
+    """Raised to stop a run: all loads of one kind, such as those without TFO, are invalid for one reason."""
 
 
 @dataclass
@@ -259,8 +258,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Count a finished page load. Raise _HopelessError if on all pages and with all settings, all loads
-        so far without TFO, or with one kind of TFO cookies, are invalid for the same reason."""
+        """Raise _HopelessError if all loads so far of the same kind as `load`, such as those without TFO, are
+        invalid for the same reason, on all pages and with all settings."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

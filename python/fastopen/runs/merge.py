@@ -47,8 +47,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of merging runs: the new run's folder, and its numbers of planned (`loads`) and finished
-    (`done`) page loads. `missing` describes incomplete or absent runs, and `duplicates` superfluous loads."""
+    """The result of merging runs: the new run's folder, its numbers of planned (`loads`) and finished page
+    loads (`done`), and texts about absent parts (`missing`) and loads in several runs (`duplicates`)."""
 
     folder: Path
     loads: int
@@ -64,9 +64,9 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
     folder `output`.
 
-    If several runs have a load, take the load from the first run in which it needs no repeat, or else from
-    the first run that has it. Raises InputError if a folder holds no run of the same experiment, or if runs
-    differ in facts that must be equal. Raises MachineError if the new run cannot be written."""
+    If several runs have the same load, take the first that need not be repeated, or else the first. Raises
+    InputError if a folder holds no run of the same experiment, or if the runs do not fit together, such as
+    runs on different kernels. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -186,8 +186,8 @@ class _Merging:
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
         """Copy the page loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps job
-        ids to row numbers in it. Raises InputError if two runs have different results of the same page load,
-        which virtual time repeats exactly."""
+        ids to row numbers there. Raises InputError if runs disagree on a load that must be the same in all,
+        because its time is virtual."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))

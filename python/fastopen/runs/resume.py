@@ -71,7 +71,8 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """Yield phrases such as `--rtt 20 instead of 50`. `name`: the path of both values in the experiment."""
+    """Yield the differences between two values in experiments, at the path `name`, as phrases such as
+    `--rtt 20 instead of 50` (20 is in `there`, and 50 in `here`)."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))

@@ -220,8 +220,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove page loads without a result from the stored plan, after the run's time limit. Exception: a
-        job of the first repeat without any result stays in the plan, so that resuming the run runs it."""
+        """Remove page loads for which the time limit left no time from the stored plan. Keep the jobs of the
+        first repeat that have no result at all, so that they run when the run is resumed."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

@@ -1,7 +1,7 @@
 """Write one load as a HAR 1.2 document for the network panels of browsers.
 
-Facts that HAR does not define are in fields that begin with an underscore, as the format requires: evidence
-of a connection in `_connection` of its entries, and evidence of the load in `_fastopen` of its page."""
+Data that HAR does not define are in fields that begin with an underscore, as the format requires: data about
+a connection in `_connection` of its entries, and data about the load in `_fastopen` of its page."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
