@@ -43,7 +43,7 @@ class _Cached(BaseModel):
 
 
 class _Recording:
-    """A recorded page, loaded over its recorder's network to separate queueing delay from think times."""
+    """A recorded page during the search for its server think times, which loads it again and again."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None
@@ -172,7 +172,7 @@ def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
     """Load the pages that each recording's search for server think times needs next (`wanted`). Return the
-    records of loads that finish within `within_s` seconds. `0:2` is recording 0, page 2 of its `wanted`."""
+    records of loads that finish within `within_s` seconds. The key `0:2` is for page 2 of recording 0."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):

@@ -94,9 +94,9 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `candidates` has the sets to try, small ones first, and `tried` the results so far. `_known` has pages by
-    name and conditions, because sets with the same conditions for a page share its loads. `_fits` has pages
-    that were fitted to published times, by `PageOnRig.fit_key`. `loads` and `requests` are counts so far."""
+    `candidates` has the sets to try, small ones first, and `tried` our results so far. `_known` has loaded
+    pages by name and conditions, so that none is loaded twice. `_fits` has pages that were fitted to
+    published times, by `PageOnRig.fit_key`. `loads` and `requests` count those so far."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -202,8 +202,8 @@ class RigSearch:
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
         """Load pages under test conditions. An item of `asked` is (page with its conditions, index of the
-        network, arms, number of loads with each arm). Arms are loads with or without TFO, such as `off`.
-        Return the page load times in ms of valid loads by (page, index of the network, arm)."""
+        network, arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (with
+        such TFO cookies). Return the load times in ms of valid loads by (page, index of the network, arm)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads

@@ -36,9 +36,9 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A set of assumed test conditions (`rig`), and our mean page load times under it (`times`) by published
-    result, a page over one network. `fitted` has results whose times without TFO were used to fit our pages.
-    `cells_of_other_tables`, which are from the same test setup, count only in `rank`."""
+    """A set of assumed test conditions (`rig`), and our mean load times under it. `times` maps each published
+    result (one page over one network) to our times. `fitted` has the published results whose times without
+    TFO were used to fit our page. `cells_of_other_tables` has results that count only in `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -75,10 +75,9 @@ class Tried:
         return len(self.times_agreeing_cells - self.cells_of_other_tables)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key, which is lowest for the test conditions that agree best with the published rows
-        `cells`. It falls by two for each row whose saving agrees, because savings are the question, and by
-        one for each row whose two times agree. It rises by one for each condition without a source. Of equal
-        results, that with more agreeing rows comes first."""
+        """Return a sort key; the set of test conditions with the lowest key is best. A set gets 2 points for
+        each published row in `cells` whose saving agrees, 1 point for each row whose two times agree, and -1
+        point for each condition without a source. More points give a lower key."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         named = [(one.name, one.value) for one in self.rig]
@@ -103,8 +102,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return our load times under all test conditions that have a source, such as a paper that states the
-        initial window, and under no assumed ones. Published load times do not influence this choice."""
+        """Return our load times under the test conditions that have a source, such as a paper that states
+        the initial window, and under no others."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -118,14 +117,14 @@ class Explained:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return the number of our savings that agree with published ones under the test condition `one`,
-        minus this number without any assumed test condition. None if `one` was not tried by itself."""
+        """Return the number of published savings with which ours agree under only the test condition `one`,
+        minus this number under no condition. None if `one` was not tried by itself."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return the number of our savings that agree with published ones under the best test conditions,
-        minus this number without the condition `one`. None if they lack it, or were not tried without it."""
+        """Return the number of agreeing savings that are lost if the condition `one` is removed from the best
+        test conditions. None if it is not one of them, or if its removal was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -146,8 +145,8 @@ class Explained:
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return the number of correctly predicted savings (`predicted`), minus this number if sets of test
-        conditions with the condition `one` had not been tried."""
+        """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets
+        of test conditions with the condition `one`."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
@@ -157,9 +156,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results with which our saving agrees either only with or only without the test
-        condition `one`. An item is (published result, our saving in percent without it, our saving with it).
-        No other assumed condition holds. Empty if `one` was not tried by itself."""
+        """Return the published results for which the test condition `one` decides if our saving agrees. An
+        item is (published result, our saving in percent under no condition, our saving under only `one`).
+        The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []

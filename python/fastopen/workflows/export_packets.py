@@ -43,7 +43,7 @@ def export_packets(
     """Write the packets of each page load of a run (`folder`) into the new folder `place`, as pcapng files.
     `job`: the id of a job, to write only its page loads. `replace_export`: True to replace an older export.
 
-    If packets were not kept, repeat the page load, if its time was virtual and its client deterministic. Use
+    If packets were not kept, repeat the page load. This needs virtual time and a deterministic client. Use
     the new packets only if the new record equals the old one. `jobs`: the number of networks to emulate at
     once. `watch` is called with the number of files so far. Raises InputError if no page load has packets,
     and the errors of exports and engines."""

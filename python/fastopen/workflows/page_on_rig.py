@@ -18,11 +18,11 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page under assumed test conditions (`reproduction`), with its mean load times (`measured`) by index
-    of the network and arm, such as `warm`. The page may be fitted to published times without TFO
-    (`_published_ms`) over the networks in `fitted_to`. A fit changes its number of objects (`_objects`),
-    their total size (`_bytes`) and the client's processing time (`added_ms`). `_best_fit` is the best number
-    and size so far. With these, the largest relative error of a load time is `fit_error`."""
+    """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, by
+    index of the network and arm (`off`: without TFO). The page may be fitted to published times without TFO
+    (`_published_ms`) over the networks in `fitted_to`: its number of objects (`_objects`), their total size
+    (`_bytes`) and the client's processing time (`added_ms`) change. `_best_fit` is the best (number, size)
+    so far, and `fit_error` is the largest relative error of a load time with these."""
 
     reproduction: Reproduction
     page: Page
@@ -157,9 +157,9 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`), if test conditions include one. It is the
-        published load time without TFO minus the measured one, over the first network in `fitted_to`, or over
-        the one with the shortest published time. `off_ms`: published times in ms, by index of the network."""
+        """Set the client's assumed processing time (`added_ms`), if it is fitted. It is the published load
+        time without TFO minus the measured one, over one network. `off_ms` has the published times in ms, by
+        index of the network."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -48,10 +48,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recorded page load and an emulated one, as recorded minus emulated value, by
-    the index of the resource. `waits_us` is for the wait from a request to the first byte of its response.
-    `discovery_us` is for the time from the first byte of the initiator, which refers to the resource, to the
-    request. `discovery_bytes` is `discovery_us` in bytes of the initiator's body that arrive in this time."""
+    """The differences between a recorded and an emulated page load: recorded minus emulated, by index of the
+    resource. `waits_us`: of the waits from a request to the first byte of its response. `discovery_us`: of
+    the times from the first byte of the initiator (the resource that refers to this one) to the request.
+    `discovery_bytes`: `discovery_us` as the number of bytes of the initiator that arrive in this time."""
 
     waits_us: dict[int, float]
     discovery_bytes: dict[int, float]
@@ -266,8 +266,8 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """Return the page, changed to fit its recording better. `found` has the differences between the recording
-    and a load of the page. Each server think time changes by the share `part` (0 to 1) of the difference in
-    waits, up to `most` (µs). Each position at which the client discovers a resource is corrected fully."""
+    and a load of the page. Add the share `part` (0 to 1) of the difference in waits to each server think
+    time, up to its maximum in `most` (µs). Correct fully where in bodies the client discovers resources."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 

@@ -175,8 +175,8 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 @dataclass(frozen=True)
 class ValidatedReplay:
     """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
-    critical path that differs most from the recording; None below WORTH_SAYING_MS. `lookups_ms` has the
-    (recorded, replayed) duration of each name lookup, with 0 if none was recorded."""
+    critical path that differs most from the recording, if by at least WORTH_SAYING_MS. `lookups_ms` has the
+    durations of name lookups in ms as (recorded, replayed); 0 if none was recorded."""
 
     replay: Replay
     replayed_ms: float

@@ -190,9 +190,9 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the recorded ms by which a replay delays a request. It is the sum of the name lookup, unless the
-    network emulates it (`rules.names`), the handshake if the connection is `shared` (HTTP/2, HTTP/3), and
-    the wait for a free connection if `waits`. Return 0 if `rules.handshakes` is False."""
+    """Return the time in ms by which a replay delays a request. It is the recorded time of the name lookup
+    (unless the replay emulates lookups), plus the handshake if `shared` (HTTP/2 or HTTP/3), plus the wait
+    for a free connection if `waits`. Return 0 if `rules.handshakes` is False."""
     # A busy recording machine may have caused the wait. Without `waits`, the replay waits for one of six.
     if not rules.handshakes:
         return 0.0
@@ -228,8 +228,8 @@ def _sent_together(
 def shared_and_quic_hosts(
     resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
 ) -> tuple[list[str], list[str]]:
-    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and those of these hosts for
-    which most of these requests used HTTP/3."""
+    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and those among them for
+    which more requests used HTTP/3 than HTTP/2."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -327,9 +327,9 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. If
-    `rules` have these flags, add handshakes with HTTP/1.1 hosts (those not in `shared`), server pushes, and
-    slow sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
+    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. As
+    `rules` permit, add handshakes with HTTP/1.1 hosts (those not in `shared`), server pushes, and slow
+    sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
 
     def changed(number: int, exchange: RecordedExchange, delay: float) -> Resource:
         resource = page.resources[number]
