@@ -33,7 +33,7 @@ def _vary_table(vary: object) -> object:
 
 
 class ExperimentSpec(Part):
-    """The keys of an experiment's file except factors, the settings that may vary, such as the RTT."""
+    """The keys of an experiment's TOML file, except those of settings that may vary, such as the RTT."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]

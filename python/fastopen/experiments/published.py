@@ -89,8 +89,8 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def check_table(table: PublishedTable, source: SettingSource) -> None:
-    """Raise InputError if an experiment's file (`source`) describes a published table wrongly. In `same_rig`,
-    it may name only tables of published.csv. A misprinted time must be in exactly one row of the table."""
+    """Raise InputError if an experiment's file (`source`) names a table in `same_rig` that published.csv
+    lacks, or corrects a misprinted time that is not in exactly one row of `table`."""
     known = dict.fromkeys(cell.experiment for cell in all_published_cells())
     for name in table.same_rig:
         if name not in known:

@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return the distinct results of `make` for all combinations of the settings' values. A list means
-    several values, unless its setting is in LISTS. Raises the errors of `make`."""
+    """Call `make` with each combination of the settings' values, and return its distinct results. A list has
+    several values of its setting, unless the setting is in LISTS: there, the list is one value."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()

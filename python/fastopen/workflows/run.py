@@ -53,10 +53,10 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run, mostly from the command line. `kernel`: the kernel for virtual time. `until`: add
-    repeats until confidence intervals are this narrow. `library`: folders in which to look up URLs of pages.
-    `lenient`: read damaged files. `seed_drawn`: the user named no seed. `samples_by_default`: the user named
-    neither repeats nor variation. A resumed run keeps its own values of what the user did not name."""
+    """The options of a run, mostly from the command line. `output` is the run's folder, and `kernel` the
+    kernel for virtual time. `until`: add repeats until confidence intervals are this narrow. `inputs` are
+    files with pages, and `library` folders in which to look up URLs. `lenient`: read damaged files.
+    `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor variation."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -106,8 +106,8 @@ class RunOptions:
 @dataclass(frozen=True)
 class StartedRun:
     """A run that is ready to be executed: its `store` of page loads is open for writing, and its engines are
-    set up. `bodies` are recorded response bodies, by page. `limit` is a time limit. `not_kept` is the error
-    because of which the run is only in memory, if any."""
+    set up. `bodies` are recorded response bodies, by page. `limit` is a time limit. If the run's folder
+    cannot be created, `not_kept` is the error, and the run is only in memory."""
 
     store: RunStore
     plan: Plan

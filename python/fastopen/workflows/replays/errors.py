@@ -112,8 +112,8 @@ ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
 
 @dataclass(frozen=True)
 class PredictionError(Cause):
-    """A step of a request whose duration was predicted wrongly: `recorded_ms` was measured, and `replayed_ms`
-    predicted."""
+    """A step of a request, with its measured duration (`recorded_ms`) and a wrong prediction of it
+    (`replayed_ms`). `kind` is the part that was predicted wrongly, such as the server think time."""
 
     kind: ErrorKind
     """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
@@ -193,8 +193,7 @@ class ValidatedReplay:
 
     @property
     def error_percent(self) -> float:
-        """Return the error of the replayed page load time in percent of the recorded one; positive if the
-        replay took longer."""
+        """Return the replayed page load time minus the recorded one, in percent of the recorded one."""
         return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
 
     def as_json(self) -> dict[str, Any]:
