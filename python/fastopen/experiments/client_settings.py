@@ -102,8 +102,7 @@ def served_url(url: str, tls: Tls | None = None) -> str:
 
 
 def default_request_heads(of: ClientType) -> RequestHeads:
-    """Return the default headers of a client's requests: the `recorded` ones if it can send them, else its
-    `own`."""
+    """Return the default headers of a client: the `recorded` ones if it can send them, else its `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 

@@ -51,7 +51,7 @@ class RunOutcome:
 @dataclass(frozen=True)
 class RunProgress:
     """The progress of a run. Of `loads` page loads, `done` have finished, `invalid` of them without a valid
-    result. `repeated` counts repetitions of loads. `left` counts loads to finish before others repeat."""
+    result. `repeated` counts repetitions, and `left` loads still to run before the next repetitions."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
@@ -123,7 +123,7 @@ def execute(
     """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
     `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has recorded bodies.
-    `watch` is called after each event. `watched` selects data to keep besides the records, such as packets.
+    `watch` is called after each event. `watched` selects additional data to keep, such as packets.
     When all jobs are done, `more_jobs` is called for more, until it returns none. With `limit`, run only
     repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop early if the first
     loads of one kind, such as those without TFO, are all invalid for the same reason.

@@ -17,7 +17,7 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 class LoadRow(NamedTuple):
     """The main results of one attempt at a page load. `cell` is the index of its conditions, such as network
     and use of TFO, in the plan. `load` is its id in the job. `syn_data_connections` counts connections whose
-    SYN carried data. `invalid` has reasons why the attempt is not valid, as (kind, detail) pairs."""
+    data in the SYN was acknowledged. `invalid` has reasons, as (kind, detail) pairs, if not `valid`."""
 
     # This is a tuple because a run has up to a million rows, and dataclasses would take five times as long.
     job: str

@@ -86,7 +86,8 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search for the test conditions ("rig") that best explain published figures."""
+    """The result of a search for the test conditions ("rig") that best explain the published figures in
+    `cells`. `tried` has our load times under each set of conditions. `findings` are doubts about figures."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]

@@ -27,10 +27,10 @@ def quickened(
     kernel: str | None,
     jobs: int | None,
 ) -> tuple[Experiment, list[str]]:
-    """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S.
-    `asked` has the names of the settings that the user chose, which stay unchanged. `jobs` is the number of
-    emulated networks at once. Return the shorter experiment, and a description of each change. It may still
-    take longer if no other change helps."""
+    """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
+    seconds, if possible. `asked` has the names of the settings that the user chose, which stay unchanged.
+    `jobs` is the number of emulated networks at once. Return the shorter experiment, and a description of
+    each change."""
     # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)

@@ -56,7 +56,8 @@ class RunOptions:
     """The options of a run, mostly from the command line. `output` is the run's folder, and `kernel` the
     kernel for virtual time. `until`: add repeats until confidence intervals are this narrow. `inputs` are
     files with pages, and `library` folders in which to look up URLs. `lenient`: read damaged files.
-    `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor variation."""
+    `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor variation. If
+    so, a resumed run keeps its own."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""

@@ -65,9 +65,9 @@ class Misfit:
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for the simplest server think times with which a page, loaded over the network of its recorder,
-    takes about the recorded times (`exchanges`). `page` is the page as imported. This generator yields pages
-    to load, receives records of these loads (None if the time is over), and returns a Calibration."""
+    """Search for server think times, as few as possible, with which loads of a page over the network of its
+    recorder take about the recorded times (`exchanges`). `page` is the page as imported. This generator
+    yields pages to load, receives records of their loads (None at the time limit), and returns the result."""
     # If a queue delays a response, the think time cannot be seen, and all think times together determine
     # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
     # and from the longest possible ones downwards.
@@ -267,7 +267,7 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """Return the page, changed to fit its recording better. `found` has the differences between the recording
     and a load of the page. Add the share `part` (0 to 1) of the difference in waits to each server think
-    time, up to its maximum in `most` (µs). Correct fully where in bodies the client discovers resources."""
+    time, up to its maximum in `most` (µs). Correct positions of references in bodies by their full error."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 

@@ -84,8 +84,8 @@ class Rules:
 @dataclass(frozen=True)
 class Replay:
     """The page, network and settings that were derived from a recorded page load, to replay it. The recorded
-    page load time is `recorded_ms`. As recorded, the request of each resource is delayed by its time in
-    `request_delays_ms`, before it is queued. `arm` selects page loads with or without TFO, such as `warm`."""
+    page load time is `recorded_ms`. `request_delays_ms` has the time by which each resource's request is
+    delayed, as recorded. `arm` selects page loads with or without TFO, such as `warm`."""
 
     page: Page
     network: Network
@@ -300,9 +300,9 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """Return the recording with shorter RTTs to hosts, so that bodies arrive as fast as recorded with TCP's
-    slow start. Return the page with server think times that are longer by the same amount, so that waits for
-    responses stay equal. `rate` is in bit/s. `window` is the initial congestion window in segments."""
+    """Shorten the recorded RTT to a host if bodies, sent with TCP's slow start, would else arrive later than
+    recorded. Add the difference to server think times, so that responses begin as before. Return the changed
+    page and recording. `rate` is in bit/s, and `window` is the initial congestion window in segments."""
     # A host's only handshake may have been slow, or its initial window may be larger than other hosts'.
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
