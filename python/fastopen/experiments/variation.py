@@ -39,7 +39,7 @@ class Variation(Part):
     """The inputs that differ at random between repeats. With 0.05 for `rtt`, a repeat multiplies the RTT by a
     random number from 0.95 to 1.05, and so on. Flags turn on other random inputs. `explanations`: choose one
     of the sets of server think times that fit the page's recording equally well. `start_phase`: begin loads
-    in virtual time at a random phase of the kernel's timers. `order`: shuffle requests found at once."""
+    in virtual time at a random phase of the kernel's timers. `order`: shuffle simultaneous requests."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by

@@ -48,7 +48,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 @dataclass(frozen=True)
 class Merged:
     """The result of merging runs: the new run's folder, its numbers of planned (`loads`) and finished page
-    loads (`done`), and texts about absent parts (`missing`) and loads in several runs (`duplicates`)."""
+    loads (`done`), and texts about missing loads (`missing`) and loads in several runs (`duplicates`)."""
 
     folder: Path
     loads: int

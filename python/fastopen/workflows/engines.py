@@ -88,7 +88,7 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 @dataclass(frozen=True)
 class EngineSet:
     """The engines that a run needs: `host` for real time, `virtual` for virtual time, or both. `environment`
-    has the facts on machine, programs and kernel that the run records."""
+    describes machine, programs and kernel. `store` has earlier results. `workers` runs loads elsewhere."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]

@@ -56,8 +56,8 @@ ARM: Final[ArmName] = HEADLINE.name
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that derive a network and a page from a recording, to replay it. Each rule can be switched
-    off, to measure its effect."""
+    """The rules that derive a network and a page from a recording, to replay it. False or None turns a rule
+    off, to measure its effect. The link's rate is measured in a time window of `window_ms`."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
