@@ -54,8 +54,8 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy for the unknown name `asked`: `did you mean KIND NAME?` with the most similar of the
-    known names. Return `otherwise` if no name is similar."""
+    """Suggest the known name that is most similar to the unknown name `asked`: `did you mean NAME?`. The text
+    `kind` is put before the name. Return `otherwise` if no name is similar."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
@@ -103,8 +103,8 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that cannot be written. It is a MachineError if the path is
-    valid, but for example the disk is full. Otherwise it is an InputError."""
+    """Return the error to show for a file or folder that could not be written: a MachineError if the machine
+    is at fault, for example because the disk is full, otherwise an InputError."""
     message = f"cannot be written: {error.strerror or error}"
     folder = os.path.dirname(str(path))
     if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):

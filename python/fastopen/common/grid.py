@@ -11,10 +11,10 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of one cell of a table. `tone` sets its colour: `good` marks a certain improvement, such as
-    a shorter page load time, and `bad` a certain deterioration. `aside` is an addition to a number, such as a
-    confidence interval. `mark`, such as a dagger, refers to a note. `short` is a text for narrow tables.
-    `phrase` is a setting's value with its name, such as `RTT 20 ms`, for subtitles and merged columns."""
+    """The content of one cell of a table. `text` is the text to show. Narrow tables show `short` instead.
+    `tone` sets the colour, for example `good` for a shorter page load time and `bad` for a longer one.
+    `aside` is shown after a number, such as its confidence interval. `mark`, such as a dagger, refers to a
+    note. `phrase` is the value of a setting with its name, such as `RTT 20 ms`, to show without a header."""
 
     text: str
     tone: Tone = ""
@@ -31,10 +31,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` is its content: `key` names of rows, `factor` values of a setting, `figure`
-    numbers, `words` texts. Line breaks of the `header` appear only in terminals. Reports show a
-    `main_result` right after the settings. Narrow tables omit each `detail`. `wraps` permits texts of several
-    lines. `short` is a header for narrow tables."""
+    """A column of a table. `kind` is the type of its cells: `key` for names of rows, `factor` for values of a
+    setting, `figure` for numbers, `words` for other texts. `short` replaces the header in narrow tables.
+    Reports move columns with `main_result` to the left, after the settings. Narrow tables omit columns with
+    `detail`. If `wraps` is True, a long text may be broken into several lines."""
 
     header: str
     kind: Kind = "figure"
@@ -94,7 +94,7 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Return True if no column has numbers. The HTML report shows such tables expanded."""
+        """Return True if the table has only text: no column contains numbers."""
         return all(column.kind != "figure" for column in self.columns)
 
 

@@ -89,10 +89,10 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format a confidence interval: `95 % interval 3.1 to 4.4, n 8`, or if `span` is None, `n 2, too few for
-    an interval`. `pairs` is the number of pairs of page loads from which it was computed.
+    """Format the confidence interval `span` of `pairs` pairs of page loads: `95 % interval 3.1 to 4.4, n 8`.
+    If `span` is None, return `n 2, too few for an interval`.
 
-    With `of_draws`, `span` is the range of the central 90 % of `pairs` results with random inputs."""
+    With `of_draws`, `span` has the middle 90 % of `pairs` random results: `90 % of 50 draws 3.1 to 4.4`."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"

@@ -19,8 +19,8 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return the error that a pydantic validator raises if the settings `keys` exclude each other. `message`
-    and `remedy` name settings by their options, such as `--http=1.1/2`."""
+    """Return the error for a pydantic validator to raise if the settings `keys` cannot be used together.
+    `message` describes the conflict, and `remedy` a way to solve it."""
     context = {"message": message, "remedy": remedy, "keys": keys}
     return PydanticCustomError("conflict", "{message}: {remedy}", context)
 

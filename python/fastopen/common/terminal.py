@@ -27,10 +27,10 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of a table in a terminal. Each option saves space. `asides_below` puts intervals below their
-    numbers, and `split` gives them two lines. `short` uses short texts. `tight` puts columns one space apart.
-    `merged` replaces the columns of all settings but the last by one column of words. `numbered` replaces
-    them by a column of numbers, explained below the table. `bare` omits columns of evidence."""
+    """A layout of a table in a terminal. Each option makes the table narrower. `asides_below` puts confidence
+    intervals below their numbers, and `split` breaks them into two lines. `short` uses shorter texts. `tight`
+    reduces the space between columns. `merged` joins all columns of settings except the last into one column.
+    `numbered` joins them into a column of numbers, explained below the table. `bare` omits minor columns."""
 
     asides_below: bool = False
     short: bool = False
@@ -72,7 +72,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Wrap text to `width` or PROSE_MAX columns, whichever is less, but never before units such as `ms`."""
+    """Wrap each line to at most `width` columns, without a break between a number and `ms` or `%`."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
@@ -118,7 +118,8 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map each text about a row, such as `RTT 20 ms`, to a footnote number. {} if this saves no space."""
+    """Map each text about a row's settings, such as `RTT 20 ms`, to the number of a footnote with this text.
+    Return {} if footnotes would not make the table narrower."""
     if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
@@ -142,8 +143,8 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Replace the columns of all settings but the last by one column of texts such as `RTT 20 ms`. If
-    `numbers` is not empty, it maps these texts to the numbers to show instead."""
+    """Join all columns of settings except the last into one column, with texts such as `RTT 20 ms`. If
+    `numbers` is not empty, show the footnote numbers to which it maps these texts instead."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
