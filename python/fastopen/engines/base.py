@@ -31,7 +31,8 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """The completion of a job's emulated network. `record` has measurements of it; `raw` is its JSON text."""
+    """The event that a job's emulated network is ready. `record` has measurements of this network, and `raw`
+    is the JSON text of `record`."""
 
     record: WorldRecord
     raw: str
@@ -97,6 +98,6 @@ class Engine(Protocol):
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run all jobs, up to `parallel` at once, and yield events as they happen. Stop after `within_s`
-        seconds. `bodies` has recorded response bodies by page. Each load is reported exactly once, unless
-        the time ends first. A load that a fault prevented is reported as invalid with the kind `fault`.
-        Raises InputError or MachineError if jobs cannot run. Closing the generator ends all processes."""
+        seconds, or when the generator is closed. `bodies` maps page names to recorded response bodies.
+        Each page load of a job gives one event. A page load that failed for a technical reason is
+        reported as invalid. Raises InputError or MachineError if jobs cannot run."""

@@ -44,8 +44,8 @@ class BodiesFile(Closing):
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """Return a copy of the job that says where in this file the responses of its page are. Return the job
-        itself if the file has none of them."""
+        """Return a copy of the job with the offsets in this file of its page's responses. Return the job
+        unchanged if the file has no responses of its page."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

@@ -32,9 +32,9 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return a copy of the job with the absolute paths of its client and server programs. An external client
-    also gets its exit codes for HTTP errors. If fastopen knows it and it is installed in /usr, it is isolated
-    from the user's files. Raises MachineError if a program is not found."""
+    """Return a copy of the job with the absolute paths of the external programs that load and serve its page.
+    A known client, such as curl, gets its exit codes for HTTP errors. If it is installed in /usr, it cannot
+    access the user's files. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]

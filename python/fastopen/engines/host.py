@@ -33,11 +33,10 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 
 class WorldEngine:
-    """An engine that runs up to `parallel` world programs, which emulate networks, at once. `command` starts
-    one of them. Each is bound to one of `cores`, unless `cores` is empty.
+    """An engine that runs jobs in up to `parallel` processes at once. Each process runs `command`, a program
+    that emulates a network. Each is bound to one of the CPUs `cores`, unless `cores` is empty.
 
-    Iterate over the events of `run` in the main thread, because the kernel kills a world program when the
-    thread that started it ends (PR_SET_PDEATHSIG)."""
+    Read the events of `run` in the main thread: a process is killed when the thread that started it ends."""
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
@@ -193,7 +192,8 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield events that end a job early: an invalid load (`reason`) for each id in `missing`, and its end."""
+    """Yield the events that end a job early. First, each page load whose id is in `missing` is reported as
+    invalid because of `reason`. The last event is the job's end."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(
