@@ -119,7 +119,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files of results. If two runs of a job gave different results, leave out both."""
+        """Yield the files of results, but not those in the folder of conflicting results."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():

@@ -132,8 +132,8 @@ def read_maker(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Parse the first line of a result's file. Return digests of the program and kernel that made it, and of
-    its other lines, and the numbers of inputs and of records in these lines. Raises DamagedResultError."""
+    """Parse the first line of a result's file. Return two digests, one of the program and kernel that made
+    the result, one of the other lines, and the numbers of inputs and records. Raises DamagedResultError."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
@@ -230,7 +230,8 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Time a read or write, and suppress OSError. `what`, for the message, is `read` or `written`."""
+        """Add the time that the block takes to `seconds`. If the block raises OSError, keep only its text in
+        `complaint`. `what` is `read` or `written`, for this text."""
         started = time.perf_counter()
         try:
             yield

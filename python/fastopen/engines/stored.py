@@ -30,8 +30,8 @@ from fastopen.engines.results_store import (
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the job's result can be stored: if it is the same each time, because client and servers
-    are fastopen's own, and if it contains no packets."""
+    """Return True if the job's result can be stored. It can if fastopen's own client and servers run the job,
+    because only these give the same result each time, and if the job captures no packets."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
@@ -86,8 +86,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of an engine (`made`). If a job's result can be stored, store it when the job
-        ends, and only then yield the job's records. `inputs_by_job` has the inputs of such jobs."""
+        """Yield the events `made`, which another engine yields. For each job in `inputs_by_job`, first wait
+        for its end and store its result, then yield its records. `jobs` maps ids to jobs."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -110,8 +110,8 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, inputs: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result to store for a job that ended with these `events`. `inputs` identifies all inputs of
-    the job, and `maker` the program and kernel among them. None if a page load is missing or disturbed."""
+    """Return the result to store for a job that gave these `events`. `inputs` has the inputs of the job, and
+    `maker` the program and kernel that ran it. Return None if a page load is missing or must be repeated."""
     reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
     loads = [event.record for event in reported if isinstance(event, LoadDone)]
     if any(reason.kind in ATTEMPTS_BY_KIND for load in loads for reason in load.invalid):

@@ -30,8 +30,8 @@ class VirtualEngine(WorldEngine):
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Create an engine that binds `parallel` kernels (None: one per core) to cores, from the index
-        `first_core` on. By default, the process id decides, so that runs mostly start on different cores."""
+        """Create an engine that runs `parallel` kernels at once, by default one for each core. Each is bound
+        to a core, the first to the core number `first_core`. By default, this number varies between runs."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         first = (os.getpid() if first_core is None else first_core) % len(cores)

@@ -43,9 +43,9 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The remaining limits for reading one input: bytes that may still be unpacked (`unpacked`) and searched
-    (`searchable`), and for its current file, steps of work (`steps`) and bytes of memory (`room`). `limit` is
-    the number of bytes that the input may unpack to in total. `place` names the input in errors."""
+    """The resources that may still be used to read one input. `unpacked` and `searchable` are the numbers of
+    bytes that may still be unpacked and searched. `steps` of work and `room` bytes of memory are left for its
+    current file. The input may unpack to `limit` bytes in total. `place` names the input in errors."""
 
     limit: int
     place: str

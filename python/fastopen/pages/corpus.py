@@ -84,10 +84,10 @@ def load_chosen(
     """Load pages, in the order of the inputs. `choice` selects some of them by a condition or at random.
 
     An input is an index (a CSV file that lists pages with their properties), a folder with recordings at any
-    depth, or any other input of `load_pages`. Without choice and index, this only calls `load_pages`.
-    Unreadable files of folders, and repeated inputs, are left out with a LeftOutWarning. Raises InputError if
-    the file of a selected page is unreadable, or has changed after it was indexed. With `lenient`, such files
-    are left out too. `processes` is the number of processes that read files, by default one per core."""
+    depth, or any other input of `load_pages`, such as a URL. URLs are looked up in the folders of `library`.
+    Repeated inputs, and unreadable files in folders, are left out with a LeftOutWarning. Raises InputError if
+    the file of a selected page is unreadable or changed after it was indexed. With `lenient`, leave out such
+    files too. `max_unpacked` limits the decompressed bytes of an input. `processes` processes read files."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):

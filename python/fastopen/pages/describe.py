@@ -21,9 +21,9 @@ def summary(page: Page) -> dict[str, Any]:
     """Return facts about the page as JSON values, such as its numbers of requests, hosts and bytes.
 
     `bytes_up` and `bytes_down` include headers. `connections` is the largest number of connections that a
-    browser may open. On each of them TCP Fast Open may save a round trip. `depth` is the number of resources
-    on the longest chain of initiators, with the document. `processing_us_longest_chain` is the largest sum of
-    client processing on any chain."""
+    browser may open. In a chain of resources, each makes the browser request the next. `depth` is the number
+    of resources in the longest chain from the document. `processing_us_longest_chain` is the client's
+    processing time, in us, on the chain where its sum is largest."""
     resources = page.resources
     depths, chains = _chains(page)
     by_host = _by_host(page)
@@ -58,8 +58,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return two numbers for each resource: the length of its chain of initiators, with the resource itself,
-    and the total client processing along this chain in us."""
+    """Return two lists with a number for each resource. The chain of a resource leads from the document over
+    its initiators to it. The numbers are the chain's length, and its total client processing time in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:

@@ -35,8 +35,8 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback for the progress of the input with the index `number`, of `parts` inputs. It calls
-    `progress` with the progress of all inputs together. Inputs are assumed to be of the same size."""
+    """Return a progress callback for one of `parts` inputs, the one with the index `number`. It converts the
+    progress of this input to that of all inputs, and passes it to `progress`. All count as equally large."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 

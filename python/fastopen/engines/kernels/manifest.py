@@ -29,7 +29,8 @@ class DamagedKernelError(Exception):
 
 
 class Manifest(Part):
-    """The content of an installed kernel's `manifest.json`: its version, and the inputs of its build."""
+    """The content of an installed kernel's `manifest.json`: its version, sources, options (`config_sha256`),
+    patches and compiler. `size_bytes` is the size of its program, `hz` the rate of its timer interrupts."""
 
     format: Literal[1] = FORMAT
     name: Name
@@ -101,7 +102,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Note the result of a conformance test of the kernel in its manifest, unless the file is read-only."""
+    """Write `line`, the result of a test of the kernel's TCP, to its manifest if the file is writable."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

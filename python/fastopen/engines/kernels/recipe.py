@@ -15,8 +15,8 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files that decide how the virtual engine's kernel is built. `unused` has patterns of source files
-    not to unpack. `trial` is the program that a trial boot runs. `headers` are precompiled."""
+    """The files from which the virtual engine's kernel is built. `config` has its options. `unused` lists
+    source files not to unpack. A new kernel runs `trial` in a test. `headers` is precompiled for speed."""
 
     config: Path
     patches: tuple[Path, ...]
