@@ -82,7 +82,7 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Parse `data`, which the program wrote to its stdout or stderr (`descriptor` is our end of the pipe).
+        """Parse `data`, which the program wrote to its stdout or stderr. `descriptor` is the pipe to read it.
         Return the events that it reports. `now` is the current time in s, to renew the timeout."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]

@@ -27,8 +27,9 @@ _SAME_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from a request to its initiator, the request whose response led to it. `processing_us` is
-    the time that the browser processes the initiator's bytes. `phase` is relative to the load event."""
+    """The link from a request to its initiator, the request whose response led to it. The browser needs
+    `processing_us` before it makes the request. The server waits `think_us` before it responds, and takes
+    `send_us` to send the body. `phase` is `load` if the load event waits for the request."""
 
     initiator: int | None
     """The index of the initiator; None for the root."""
@@ -64,11 +65,10 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page that consists of the exchanges whose indexes are keys of `edges`. An edge links an
-    exchange (request and response) to its initiator, the exchange that led to it. The first key is the
-    document, and each initiator precedes the exchanges that it led to. `initiators` is the source of these
-    links. `alternatives` maps exchanges to other URLs with the same response. `recorded_plt_us` is the
-    recorded page load time. The exchanges' notes are added to `notes`."""
+    """Build a page from recorded exchanges (requests and responses). It gets the exchanges whose indexes are
+    keys of `edges`. Each edge links an exchange to its initiator, which must precede it. The first is the
+    page's document. `initiators` is the source of these links, such as `recorded`. `alternatives` maps
+    exchanges to other URLs with the same response. The notes of the exchanges are added to `notes`."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

@@ -12,8 +12,8 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Link each request to the redirect or CORS preflight that came before it, by setting its `before`. The
-    request's times are changed if it seems to start before the redirect or preflight ends."""
+    """Set `before` of each request that followed a redirect or CORS preflight to this redirect or preflight.
+    If the request seems to start before the redirect or preflight ended, correct its times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -47,7 +47,7 @@ def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
 
 
 def _put_after(entry: Exchange, before: Exchange) -> None:
-    """Link a request to its predecessor, and move its times that are earlier than the predecessor's end."""
+    """Link a request to the redirect or preflight `before` it, and delay its times to the end of `before`."""
     entry.before = before
     at = entry.at
     at.start = max(at.start, before.at.end)
@@ -56,8 +56,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
-    """Remove the exchanges `gone` from the chains of redirects and preflights that lead to the exchanges
-    `kept`. A redirect that led to a removed exchange then leads to the next one that is kept."""
+    """Remove the exchanges `gone` from the chains of redirects and preflights that lead to those in `kept`.
+    For example, if B of the redirects A to B to C is removed, A then redirects to C."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -71,7 +71,7 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first exchange of a chain of redirects and preflights, and the steps from it to `entry`."""
+    """Return the first exchange of the redirects and preflights that led to `entry`, and their number."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -93,8 +93,8 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to a time: the latest end of the exchange and of all exchanges that follow it in its
-    chain of redirects and CORS preflights."""
+    """Map each exchange to the time at which it and all exchanges to which it led, by redirects and CORS
+    preflights, have ended."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

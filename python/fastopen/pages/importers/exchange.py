@@ -23,7 +23,7 @@ MAX_HEADER_BYTES: Final = 256 * 1024
 @dataclass
 class Times:
     """Times of a request and its response. `start`, `sent`, `first_byte` and `end` are in ms since 1970. The
-    others are durations in ms. `tcp` is without TLS, which `connect` may include. None: not recorded."""
+    others are durations in ms, such as DNS `lookup`, and the `wait` for the response. None: not recorded."""
 
     start: float
     """Time at which the browser made the request, before the wait for a connection, lookup and handshakes."""
@@ -47,8 +47,8 @@ class Times:
 
 @dataclass(eq=False)
 class Exchange:
-    """A request and its response. Sizes are in bytes as sent. Facts that were not recorded have defaults.
-    `recorded` is the body in its content coding (`coding`), and `text` a copy of the decompressed body."""
+    """A recorded request and its response. Sizes are in bytes as sent. Facts that were not recorded have
+    defaults. `coding` is the response's Content-Encoding, such as `gzip`."""
 
     url: str
     type: ResourceType
@@ -117,15 +117,15 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """Return the times of the request and response. Call this only if they were recorded."""
+        """Return `times`, which must not be None."""
         assert self.times is not None
         return self.times
 
 
 @dataclass
 class HarPage:
-    """The facts about a page in a HAR. `started` is in ms since 1970. The load event was `on_load` ms later,
-    or with `inspector_clock`, after the recording's start. `members` has the indices of its HAR entries."""
+    """The facts that a HAR has about a page. It started at `started`, in ms since 1970. The load event was
+    `on_load` ms later, or with `inspector_clock`, that long after the start of the recording."""
 
     id: str
     title: str = ""

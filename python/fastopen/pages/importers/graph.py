@@ -48,17 +48,17 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return the exchanges (requests and responses) of the page that begins with the exchange `root`, by
-        index, each with the link (edge) to its initiator. Initiators come first. Follow redirects, references
-        in documents and stylesheets, and any other URLs in texts, such as scripts."""
+        """Find all exchanges (requests and responses) of the page whose first exchange is `root`: follow
+        redirects, and the URLs in documents, stylesheets, scripts and other texts. Map the index of each to
+        the link (edge) to its initiator. Initiators come first."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.add_referenced(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Follow redirects, and references in documents and stylesheets, from the exchange `root`. Return the
-        exchanges found, by index, each with the link (edge) to its initiator. Initiators come first."""
+        """Find `root` and the exchanges to which redirects and references in documents and stylesheets lead.
+        Map the index of each to the link (edge) to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.add_referenced(edges, [root])
         return edges
@@ -82,8 +82,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges of other pages in a recording of several pages: those in `started`, and all to
-        which redirects, references and hyperlinks lead from these. Empty if `started` is empty."""
+        """Return the indexes of exchanges of other pages in a recording of several pages. They are the
+        exchanges `started`, and all to which redirects, references and hyperlinks lead from these."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return the recorded requests to which the response of request `index` refers, in order, each as its
-        index and the link to its initiator. Also update the attributes `linked` and `alternatives`."""
+        """Parse the response of the exchange `index`. Return the index of each recorded request to which it
+        refers, in order, with a link (edge) from there to `index`. Update `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -149,17 +149,17 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Convert an offset in a text to an offset in the body as sent. Return None except for documents,
-        because browsers use stylesheets and scripts only as a whole."""
+        """Convert an offset in a text of `length` bytes to an offset in its possibly compressed body. Return
+        None if the text is not a document, because browsers wait for the whole of other texts."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Search a page's texts, such as scripts, for URLs of recorded requests that are not yet in the page.
-        Add these requests to `edges`, which maps the page's requests to links to their initiators. Return the
-        indexes of the requests found."""
+        """Search the texts of a page, such as scripts, for URLs of recorded requests that it lacks. Add the
+        requests found to the page, and return their indexes. `edges` has the page's requests by index, with
+        the links to their initiators."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i
