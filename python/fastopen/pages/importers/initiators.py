@@ -47,9 +47,9 @@ class InitiatorResolver:
         self._notes = notes
 
     def find_all(self) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return a list with the initiator of each exchange, and the source of all initiators: `recorded`,
-        `inferred` or `mixed`. Each item of the list has the index of the initiator (None for the first
-        exchange), and the evidence for it as a key of notes.SENTENCES."""
+        """Find the initiator of each exchange. Return a list with an item for each exchange: the index of its
+        initiator (None for the first exchange), and the evidence, such as `named` if a text has the URL. Also
+        return the source of all initiators: `recorded`, `inferred` or `mixed`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -113,8 +113,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the index of the script or stylesheet that a request waited for, if it started long after
-        the end of its initiator, a document. Otherwise return `recorded`, the index of the initiator."""
+        """Return `recorded`, the index of a request's initiator. But if this is a document that ended long
+        before the request, return the script or stylesheet for which the request probably waited."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -128,14 +128,15 @@ class InitiatorResolver:
         return latest[1]
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
-        """Return end and index of the resource of a frame that ended last before the request `index` started,
-        of those with the type `kind`. Return None if there is none."""
+        """Find the last resource of the type `kind` in a frame that was complete when the request `index`
+        started. Return the time of its end, and its index, or None if there is none."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the document in the Referer or WebPageTest's `_documentURL`, or else the main document."""
+        """Return the index of the document to which a request belongs, by its Referer or WebPageTest's
+        `_documentURL`. Without these, it is the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -197,7 +198,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map each entry to the entries whose text may contain its URL. Each text is read once for all."""
+        """Map the index of each entry to the indexes of entries whose text may contain its URL."""
         urls_of_all = UrlIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

@@ -100,8 +100,8 @@ def delays_load_event(
     of_type: ResourceType, method: str = "GET", sent: Pairs = (), recorded: str | None = None
 ) -> bool:
     """Return True if a page's load event waits for this request, because an element or a frame made it. The
-    load event does not wait for fetch(), beacons and the browser's own requests. `sent` has the request's
-    headers. `of_type` and `recorded` are as in `type_of`."""
+    load event does not wait for fetch() and beacons. `of_type` is the type of the resource, and `recorded`
+    the recorder's name for it, if known. `sent` has the request's headers."""
     if recorded is not None:
         return of_type not in ("xhr", "other")
     destination = destination_of(sent)

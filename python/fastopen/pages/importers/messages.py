@@ -45,10 +45,10 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return a recorded HTTP request and its response as an Exchange. Return None if no page load has such a
-    request, for example for robots.txt; `notes` counts the reasons. `raw_url` is the URL as recorded. `sent`
-    and `got` are the headers of request and response. `body` is without chunked framing. `lost_body_bytes` is
-    the length of a body that is not in the recording. Header sizes that are None get typical values."""
+    """Return a recorded HTTP request and its response as an Exchange. Return None, and count the reason in
+    `notes`, if it cannot be part of a page, such as robots.txt. `sent` and `got` are the headers of request
+    and response. `body` is the response's body without chunked framing. If the recording lacks the body,
+    `lost_body_bytes` is its length. Header sizes that are None get typical values."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

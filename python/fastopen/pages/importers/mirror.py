@@ -55,8 +55,8 @@ def holds(folder: Path) -> bool:
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a mirror: the documents that lead to at least five other files, except parts of
-    other pages. If there is none, return the document that leads to most files. Raises InputError."""
+    """Return the pages of a mirror. A page is a document with references to at least five other files that is
+    not part of another page. If there is none, it is the document that leads to the most files."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
@@ -137,7 +137,8 @@ def _is_host(name: str) -> bool:
 
 @dataclass
 class _Mirror:
-    """The files of a website mirrored by wget, as exchanges, and the names by which texts refer to them."""
+    """Converts files of websites that wget downloaded into exchanges (requests and responses), and finds the
+    file to which a reference in a text leads."""
 
     notes: Notes
     store: BodyStore

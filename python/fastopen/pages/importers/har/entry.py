@@ -36,7 +36,7 @@ _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNOREC
 
 
 class Writer(NamedTuple):
-    """A HAR-writing program's deviations from HAR 1.2: TLS counted twice, or another clock for `onLoad`."""
+    """Known deviations from HAR 1.2 of the program that wrote a HAR file."""
 
     tls_counted_twice: bool = False
     """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
@@ -65,10 +65,10 @@ def read_entry(
     notes: Notes,
     writer: Writer,
 ) -> Exchange | None:
-    """Return the request and response in `raw`, an entry of a HAR file. Return None, and count the reason in
-    `notes`, if page loads cannot include it (such as a WebSocket). `order`: its index. `place`: its place in
-    the file, for errors. `writer`: deviations of the program that wrote the HAR. `previous` (the start of the
-    entry before) or else `page_start` replaces a missing start time. Raises InputError if it is invalid."""
+    """Convert the HAR entry `raw`, a request and its response. Return None, and count the reason in `notes`,
+    if it cannot be replayed, such as a WebSocket. `order` is the entry's index, `place` its path for errors.
+    If the entry has no start time, use the start of the entry before it (`previous`), or else `page_start`.
+    `writer` has deviations from HAR of the program that wrote the file. Raises InputError if invalid."""
     entry = _har_entry(raw, place)
     raw = entry.raw
     status = int(coerce.number(entry.response.get("status")) or 0)
@@ -144,8 +144,8 @@ def _har_entry(raw: object, place: str) -> HarEntry:
 
 
 def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -> str | None:
-    """Return the reason why a recorded request cannot be replayed, as a key of notes.SENTENCES; None if it
-    can. `recorded` is the type of resource in the recording, such as `websocket`."""
+    """Return the reason why a recorded request cannot be replayed, such as `failed`. Return None if
+    it can. `recorded` is the type of the resource that the recording names, such as `websocket`."""
     scheme = urls.scheme_of(entry.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -251,9 +251,9 @@ def _tcp(
 ) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
-    In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
-    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` is missing or too long,
-    half of `connect` is an upper bound on the RTT, because TLS takes at least one RTT."""
+    In HAR 1.2, `connect` is the time of TCP and TLS, and `ssl` of TLS, so the difference is returned. Firefox
+    writes only TCP's time into `connect`. Its entries are known by `time`, which is the sum of all times and
+    `ssl`. For https without valid `ssl`, half of `connect` is returned, since TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
@@ -266,8 +266,8 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the body as the server sent it, in `body_bytes` bytes: the content, or its text encoded in the
-    charset of `mime`. Return None if neither has this number of bytes."""
+    """Return the body as the server sent it, with exactly `body_bytes` bytes. It is the HAR's `content`, or
+    this text encoded in the charset of `mime`. Return None if both have another number of bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -283,8 +283,8 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
-    """Return the key of notes.SENTENCES, such as `cached`, if the browser answered a request without the
-    network. Return None if the network carried it. `timed` is True if the file has network times."""
+    """Return `cached` or `internal` (the browser's own redirect) if the browser answered a request without
+    the network. Return None if the network carried it. `timed` is True if the file has network times."""
     # For a request that HSTS upgrades to https, Chrome writes an internal redirect. It marks it with a header
     # and with the phrase of its status.
     response = entry.response
@@ -298,12 +298,11 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
 
 
 def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
-    """Return True if the response is from the recorder's cache.
+    """Return True if the response is from the browser's cache. `timed` is True if the HAR has network times.
 
-    Chrome marks such entries (`_fromCache`), or writes content with a transfer of 0 bytes; its oldest
-    versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
-    0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
-    is True if the file has entries with network times."""
+    Chrome marks such entries (`_fromCache`) or writes content with a transfer of 0 bytes. Old versions write
+    no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of 0, often with
+    headers of 0 bytes and no server address."""
     raw, response, timings = entry.raw, entry.response, entry.timings
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True

@@ -143,8 +143,8 @@ class Scanner:
             self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
-        """Yield the values of a JSON array, such as a HAR's entries. For a damaged value, call `damaged` with
-        the index and the error. If `damaged` returns True, continue at the next HAR entry, otherwise stop."""
+        """Yield the values of the JSON array that begins here. If a value is damaged, call `damaged` with its
+        index and the error. If this returns True, continue at the next HAR entry, otherwise stop."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -201,8 +201,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function to call with each value of a JSON document. It returns the value. It raises
-    InputError if all values so far take up more memory than permitted for a file."""
+    """Return a function to call with each value parsed for the JSON object `document`. It returns the value,
+    or raises InputError if all values so far take up more memory than permitted for a file."""
     # Measuring is slow, so it starts only once so much text was read that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
