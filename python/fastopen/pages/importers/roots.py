@@ -72,8 +72,8 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the first recorded request of each page. `pages` has the pages' URLs. The first
-    request may be one that was redirected to the page's URL. URLs that were not recorded are skipped."""
+    """Return the index of the first recorded request of each page, given the URLs of the pages. This request
+    may be a redirect that led to the page's URL. Skip URLs that were not recorded."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
@@ -86,15 +86,15 @@ def navigated_or_first(graph: Graph) -> list[int]:
 
 def navigated_or_widest(graph: Graph) -> list[int]:
     """Return the indices of the requests that the browser marked as navigations to a page. If there is none,
-    return the index of the document from which references lead to the most resources, or of the first
-    redirect that led to it. This is for recordings in which the order of requests is unknown."""
+    return the document that leads to the most resources, or the first redirect that led to this document.
+    This is for recordings in which the order of requests is unknown."""
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def page_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents that count as pages, not as frames or advertisements in pages. A
-    document counts as a page if references lead from it to at least five other resources. If there is none,
-    return the document from which references lead to the most resources."""
+    """Return the indices of the documents that are pages, instead of frames or advertisements in pages. A
+    document is a page if its references lead to at least five other resources, and it is not a part of a
+    larger page. If there is none, return the document that leads to the most resources."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each request in `found` by the first redirect of the chain that led to it. Going back along
-    the chain, stop before other requests in `found`, and with `in_order`, before redirects recorded later."""
+    """Replace each request in `found` by the first of the redirects that led to it, if there are any. With
+    `in_order`, ignore redirects that were recorded after the request. Return the indexes."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

@@ -143,7 +143,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """If the main document arrived before the page's start (a prefetch), shift its times to this start."""
+    """Move the times of the first request `root` to the page's start, if it ended before (a prefetch)."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -151,11 +151,11 @@ def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
 
 
 def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:
-    """Map each host to the RTT in ms that the recording implies.
+    """Map each host to an estimate of its RTT in ms.
 
-    The RTT is the host's shortest TCP handshake, but at most the 10th percentile of the waits for responses,
-    since every response takes a round trip. For a host without a recorded handshake, the RTT is this
-    percentile; with fewer than three waits, at most the median RTT of the hosts with a handshake."""
+    A TCP handshake takes one RTT, and the wait for a response at least one. So the RTT is the host's shortest
+    handshake, or the 10th percentile of its waits if this is shorter or no handshake was recorded. Without a
+    handshake and with fewer than three waits, it is at most the median RTT of the hosts with handshakes."""
     connects = grouped((one.host, one.at.tcp) for one in exchanges if one.at.tcp)
     waits = grouped((one.host, one.at.wait) for one in exchanges if one.at.wait and not one.pushed)
     low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
@@ -212,8 +212,8 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Estimate after how many body bytes of its initiator (`parent`) the browser made the request `one`, and
-    how long it processed these bytes, in ms. Return both numbers. None bytes stand for the whole body.
+    """Estimate when the browser could make the request `one`, whose initiator is `parent`. Return how many
+    bytes of the initiator's body it had to receive (None: all), and for how many ms it then processed them.
     `named_after` is the position of the request's URL in the initiator's text, from 0 to 1, if known."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
@@ -225,8 +225,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return `after` if a request or its initiator began after the load event (at `fired_at`), `load` if the
-    event waited for the request, or else `async`. `ended` is the end of the request and its redirects."""
+    """Return `after` if the request `one` or its initiator began after the load event (at `fired_at`), `load`
+    if this event waited for the request, else `async`. `ended` is its end, after redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
@@ -234,8 +234,8 @@ def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase
 
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
     """Estimate the time of the load event in ms since 1970. It may be earlier than its recorded time
-    `load_at`, because browsers record it only after its handlers have run. `ends` has the end of each
-    request. If `load_at` is None, return 2 s after the last request that delays the load event has ended."""
+    `load_at`, which browsers record after the event's handlers have run. If `load_at` is None, return the
+    time 2 s after the end of the last request for which the event waits. `ends` has the ends of requests."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
@@ -275,9 +275,9 @@ class _Servers:
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
-        """Return the server think time of an exchange in ms: its wait minus a round trip and the upload. On a
-        full downlink, other HTTP/2 or HTTP/3 responses from the same host may have delayed the response. Then
-        subtract their transfer time too if it is at least half of the remaining wait."""
+        """Return the server think time of a request in ms: the wait for its response minus a round trip and
+        the upload. If other HTTP/2 or HTTP/3 responses from the host filled the downlink during most of the
+        remaining wait, subtract their transfer time too, because they may have delayed this response."""
         entry, one = self._entries[index], self._exchanges[index]
         # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms

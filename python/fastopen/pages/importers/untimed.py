@@ -30,13 +30,13 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return the pages of a recording without times. `roots` has the URLs of the pages. If none of them was
-    recorded, `find_roots` selects the first exchange (request and response) of each page. A page contains all
-    exchanges to which redirects and references lead from the first. `resolve` maps a reference to a URL.
+    """Return the pages of a recording without times. Each page begins with a request for one of the URLs
+    `roots`. If none of them was recorded, `find_roots` selects the first request of each page. A page has all
+    requests to which redirects and references lead from its first request. `resolve` makes a reference a URL.
 
-    With `complete`, add each other exchange to the page of its Referer, or else to the page that was recorded
-    last before it. `place` is the recording's path, for errors. `notes` has counts of data left out. Raises
-    InputError if there are no exchanges, or if a page is too large."""
+    With `complete`, each other request is added to the page of its Referer, or else to the page recorded last
+    before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes` has
+    counts of left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
@@ -52,8 +52,8 @@ def pages_of(
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each request that is in no page yet to the page of its Referer, or else to the page recorded last
-    before it. `grown` has each page's requests so far, by index, with the links to their initiators. `heads`
-    has the index of each page's first request. Leave out requests of pages that are not imported."""
+    before it. Leave out requests of pages that are not imported. `heads` has the index of each page's first
+    request. `grown` has a mapping for each page, from its requests to the links to their initiators."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
@@ -82,8 +82,8 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator of an exchange to which nothing refers. It is the exchange's Referer, or else the
-    last stylesheet (for a font) or script (for an XHR or frame), or else the document."""
+    """Guess the initiator of a request to which nothing refers, and return the link to it. It is the Referer,
+    or else the last stylesheet (for a font) or script (for an XHR or frame), or else the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -111,7 +111,7 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return a copy of `edges`, which link requests (by index) to initiators, with the phase of each request:
+    """Copy `edges`, which maps requests to links to their initiators, and set the `phase` of each link to
     `load` if the load event waits for the request, else `async`. A redirect has the phase of its target."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}

@@ -76,7 +76,7 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
-    """Take times and initiators from the HAR in the WACZ, body sizes and responses from its WARC files."""
+    """Return the pages of the HAR in the WACZ, with the responses and body sizes of its WARC `exchanges`."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
