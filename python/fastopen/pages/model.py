@@ -198,17 +198,16 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return two values of each resource: the server's think time, and the number of body bytes of its
-        initiator that must arrive before the browser requests the resource."""
+        """Return the server think time of each resource, and how many bytes of its initiator's body must
+        arrive before the browser requests it."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def with_explanation(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with the values of `explanation`: each resource's server think time, and
-        the number of its initiator's body bytes that must arrive before its request. The copy has no other
-        `explanations`."""
+        """Return a copy of the page in which the resources have the values of `explanation`, and which has no
+        alternative `explanations`."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )

@@ -22,16 +22,16 @@ Bisect = Callable[[list[float], float], int]
 
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
-    """Return the number of round trips in which slow start sends the rest of `size` bytes after its first
-    window. The window begins with `window_segments` and doubles in each round trip."""
+    """Return the number of additional round trips that TCP slow start needs to send `size` bytes. It is 0 if
+    they fit into the initial window of `window_segments` segments, which doubles in each round trip."""
     windows = size / (window_segments * SEGMENT_BYTES)
     return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
     """Estimate the rate of the recorder's downlink, in bit/s: the highest rate at which responses arrived in
-    any period of `window_ms`. Return None if nothing arrived. Also return None if the rate was only a short
-    burst, and no period of eight times `window_ms` reached 80 % of it."""
+    any period of `window_ms`. Return None if this was only a short burst: if no period eight times as long
+    reached 80 % of this rate. Also return None if nothing arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -62,8 +62,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 def _running_sum(events: Sequence[tuple[float, float]]) -> Callable[[float, Bisect], float]:
-    """Return a function that adds up the amounts of events, which are (time, amount) pairs, before a time.
-    Its second argument is bisect_right to include events at exactly this time, else bisect_left."""
+    """Return a function that returns the sum of the amounts before a time. `events` are (time, amount) pairs.
+    Its second argument is bisect_right to include events at this very time, or bisect_left to omit them."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

@@ -13,10 +13,10 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The times of a request and its response, in ms since the request of the first document. The page made
-    the request at `asked`. The browser sent it at `sent`, after waiting for a connection, a name lookup and
-    handshakes. `lookup`, `tcp` and `tls` are the durations of these steps in ms; 0 if a step was not needed.
-    `carrier` is the kind of connection: HTTP/1.x, HTTP/2 over TCP (streams) or HTTP/3 over QUIC."""
+    """The times of a request and its response, in ms since the request for the page itself. The page made the
+    request at `asked`. The browser sent it at `sent`, when a connection was ready. `lookup`, `tcp` and `tls`
+    are the durations of the DNS lookup and the handshakes in ms, 0 if there were none. `first_byte` and `end`
+    are of the response. `carrier` is the kind of connection: HTTP/1.x, HTTP/2 (streams) or HTTP/3 (QUIC)."""
 
     asked: float
     sent: float

@@ -121,10 +121,9 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _canonical(host: str) -> str | None:
-    """Return a host in lower case as the URL standard writes it, with international names as in DNS
-    (https://url.spec.whatwg.org/#host-parsing); None if it is invalid. A host whose last label is a number
-    must be an IPv4 address of four numbers: short notations (127.1) are rejected. An international label must
-    be valid Punycode. A final dot is removed, because certificates do not contain it."""
+    """Return a lower-case host in the form of the URL standard (https://url.spec.whatwg.org/#host-parsing).
+    Convert international names to Punycode. Remove a final dot, which certificates do not contain. Return
+    None for invalid hosts, such as invalid Punycode, and for short IPv4 addresses such as 127.1."""
     if not host.isascii():
         try:
             host = host.encode("idna").decode("ascii").lower()

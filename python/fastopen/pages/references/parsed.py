@@ -58,9 +58,9 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to a URL, as written in a text. It ends at or before byte `at` of the text. `type` is the
-    resource type that the markup implies, if any. `link` is True for a hyperlink to another page. References
-    with the same number `picture`, as in a `srcset`, are alternatives of which a browser loads one."""
+    """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text.
+    `type` is the type of resource that the markup implies, such as `image`. `link` is True for a hyperlink to
+    another page. Of references with the same number `picture`, as in a `srcset`, a browser loads only one."""
 
     url: str
     at: int

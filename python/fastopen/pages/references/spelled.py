@@ -74,7 +74,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """An index of URLs that quickly finds those that a text may contain, even in relative or escaped form."""
+    """Finds quickly which of many URLs a text may contain, also if they are relative or escaped in it."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
@@ -86,8 +86,8 @@ class UrlIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def candidates_in(self, text: bytes) -> list[int]:
-        """Return the positions in the index, in ascending order, of the URLs that the text may contain. The
-        text certainly contains no other URL of the index."""
+        """Return the URLs that the text may contain, as their positions in `urls`, in ascending order. The
+        text certainly contains none of the others."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
