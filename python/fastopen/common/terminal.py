@@ -118,8 +118,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map each text about a row's settings, such as `RTT 20 ms`, to the number of a footnote with this text.
-    Return {} if footnotes would not make the table narrower."""
+    """Map the settings of each row, such as `RTT 20 ms`, to a footnote number. {} if this saves no width."""
     if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)

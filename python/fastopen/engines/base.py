@@ -31,8 +31,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """The event that a job's emulated network is ready. `record` has measurements of this network, and `raw`
-    is the JSON text of `record`."""
+    """The event that a job's emulated network is ready. `record` has its measurements, `raw` their JSON."""
 
     record: WorldRecord
     raw: str

@@ -230,8 +230,7 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Add the time that the block takes to `seconds`. If the block raises OSError, keep only its text in
-        `complaint`. `what` is `read` or `written`, for this text."""
+        """Add the block's duration to `seconds`. Suppress OSError; `complaint` reports what it prevented."""
         started = time.perf_counter()
         try:
             yield

@@ -29,8 +29,8 @@ class DamagedKernelError(Exception):
 
 
 class Manifest(Part):
-    """The content of an installed kernel's `manifest.json`: its version, sources, options (`config_sha256`),
-    patches and compiler. `size_bytes` is the size of its program, `hz` the rate of its timer interrupts."""
+    """The content of an installed kernel's `manifest.json`: its version, and what it was built from.
+    `size_bytes` is the size of its program, `hz` the rate of its timer interrupts."""
 
     format: Literal[1] = FORMAT
     name: Name

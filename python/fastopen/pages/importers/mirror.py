@@ -137,8 +137,7 @@ def _is_host(name: str) -> bool:
 
 @dataclass
 class _Mirror:
-    """Converts files of websites that wget downloaded into exchanges (requests and responses), and finds the
-    file to which a reference in a text leads."""
+    """Converts files that wget downloaded into exchanges, and finds the file to which a reference leads."""
 
     notes: Notes
     store: BodyStore
