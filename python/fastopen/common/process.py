@@ -45,8 +45,8 @@ def errors_in(log: Path) -> str:
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
-    """Raise MachineError if programs are missing. `packages` maps each program to the Debian packages to
-    install; `user` is the part of fastopen that needs the programs."""
+    """Raise MachineError if a required program is missing. `packages` maps each program to the Debian
+    packages that contain it. `user` names the part of fastopen that needs the programs, for the error."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"

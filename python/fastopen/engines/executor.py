@@ -117,7 +117,7 @@ class ExecutorEngine:
 
 
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return (events, ""), or for a lost task no events and the reason."""
+    """Return the events of a task and "". If its worker died, return no events and the error's text."""
     try:
         return future.result(), ""
     except (InputError, MachineError):

@@ -94,7 +94,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return those of the page's notes that say which damaged parts of its file were left out."""
+    """Return the page's notes about damaged parts of its file that were left out."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -128,7 +128,7 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """Return the pages of all files. With `lenient`, leave unreadable files out unless all are unreadable."""
+    """Return the pages of all files. With `lenient`, skip unreadable files, unless all are unreadable."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):
@@ -157,8 +157,8 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Load the pages of a file. With `lenient`, skip damaged parts. Raises InputError for a list of URLs if
-    `library` is None: the file is itself from a library, so a list could contain itself."""
+    """Load the pages of a file, which may be a list of URLs to look up in `library`. If `library` is None, a
+    list raises InputError, because it could contain itself. With `lenient`, skip damaged parts."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:

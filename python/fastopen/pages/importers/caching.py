@@ -27,8 +27,8 @@ class Freshness(NamedTuple):
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return how long a cache may use a response with these headers, whose names must be in lower case.
-    `at_ms` is its arrival in ms since 1970, or None if this is unknown. Nothing is known if there are no
+    """Return the time for which a cache may use a response with these headers, whose names must be in lower
+    case. `at_ms` is its arrival in ms since 1970, or None if unknown. The time is unknown (None) without
     headers, or if the method is not GET."""
     if not headers or method != "GET":
         return Freshness()

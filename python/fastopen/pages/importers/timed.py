@@ -105,8 +105,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges in order of start, and the index of the main document among them. The root, the
-    page's first request, is moved to the front. Exchanges that started before it get its start."""
+    """Return the exchanges in order of start, and the index of the page's document among them. The page's
+    first request comes first. Exchanges that started before it get its start time. `title` may be a URL."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)

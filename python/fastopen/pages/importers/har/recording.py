@@ -86,8 +86,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 
 
 def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Return a page for each navigation: a document that was requested after a pause, and to which no
-    script, element, frame, redirect or preflight led."""
+    """Split the entries of a HAR's page if they belong to several page loads. A further page load begins with
+    a document that the browser requested after a pause, and to which no other response led."""
     ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
@@ -150,8 +150,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Assign each entry to the page that its `pageref` names. Use the start time if this names no page. If
-    the HAR declares no pages, make a page for each `pageref`. Without any `pageref`, make only one page."""
+    """Return the pages of a HAR, each with the indices of its entries. An entry's page is the page that its
+    `pageref` names. If this names none, the entry's start time decides. If the HAR declares no pages, each `pageref` is a page."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]

@@ -64,10 +64,10 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of the header of a request or response (`side`) as HTTP/1.1 text. `listed` has its
-    fields, and `first_line` is the size of the text before them. `binary` is True for HTTP/2 and HTTP/3,
-    whose recorded sizes are of another format. If neither fields nor a plausible size are recorded, return
-    `typical`, and count `subject` in `notes`."""
+    """Return the size of the header of a request or response as HTTP/1.1 text. `side` is its object in the
+    HAR, `listed` has the recorded fields, and `first_line` is the size of the text before them. `binary` is
+    True for HTTP/2 and HTTP/3, whose recorded sizes are not of HTTP/1.1 text. If neither fields nor a
+    plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # If old versions of Chrome did not see the headers, they write the size of only a status line.
