@@ -11,8 +11,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile(Closing):
-    """An unnamed file with recorded response bodies and heads. The programs that emulate networks inherit
-    its file descriptor. Use it as a context manager."""
+    """An unnamed file with recorded response bodies and headers, for the servers of emulated networks. Child
+    processes inherit its file descriptor. Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
         """Write the file, unless there are no bodies. Raises MachineError if it cannot be written."""

@@ -230,7 +230,7 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Add the block's duration to `seconds`. Suppress OSError; `complaint` reports what it prevented."""
+        """Time a read or write (`what`: `read` or `written`). If it raises OSError, only set `complaint`."""
         started = time.perf_counter()
         try:
             yield

@@ -150,8 +150,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Return the pages of a HAR, each with the indices of its entries. An entry's page is the page that its
-    `pageref` names. If this names none, the entry's start time decides. If the HAR declares no pages, each `pageref` is a page."""
+    """Return the pages of a HAR with the indices of their entries. An entry belongs to the page that its
+    `pageref` names, or else to a page by its start time. Without declared pages, each `pageref` is a page."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
