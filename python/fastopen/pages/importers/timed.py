@@ -276,8 +276,8 @@ class _Servers:
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
         """Return the server think time of a request in ms: the wait for its response minus a round trip and
-        the upload. If other HTTP/2 or HTTP/3 responses from the host filled the downlink during most of the
-        remaining wait, subtract their transfer time too, because they may have delayed this response."""
+        the upload. If other HTTP/2 or HTTP/3 responses from the host filled the downlink for at least half of
+        the remaining wait, subtract their transfer time too, because they may have delayed this response."""
         entry, one = self._entries[index], self._exchanges[index]
         # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms
