@@ -23,7 +23,9 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, read from its file."""
+    """The progress of a run, read from its file. Of `asked` page loads, `done` were run. `attempts` also
+    counts repetitions of loads. `faults` is the number of faults, which are not loads. `latest` has the last
+    loads, newest first. `seconds_left` is an estimate; None if it is unknown or nothing is left."""
 
     status: str
     done: int
@@ -31,9 +33,7 @@ class Progress:
     attempts: int
     faults: int
     latest: tuple[LoadRow, ...]
-    """The loads that were written last, the newest first."""
     seconds_left: float | None
-    """The estimated time to the end; None if the pace is unknown, the run is inactive, or no load is left."""
 
     @property
     def running(self) -> bool:
@@ -76,8 +76,10 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """The data of a page load that `fastopen browse` shows. `name` describes the page load in words. It has
-    links to page loads of the same job (`others`), and to the previous and the next one (`neighbours`)."""
+    """A page load, as `fastopen browse` shows it. `name` describes the load in words. `path` is its critical
+    path; None if there is none. `tables` has its connections, requests and kernel counters. `others` has the
+    names and numbers of related loads: other attempts, and the same load without or with TFO. `neighbours`
+    are the numbers of the previous and the next load, each None if missing."""
 
     row: LoadRow
     cell: Cell
@@ -88,9 +90,7 @@ class OneLoad:
     path: CriticalPath | None
     tables: dict[str, Grid]
     others: tuple[tuple[str, int], ...]
-    """Names and numbers of the job's other loads: of the same repeat without or with TFO, other attempts."""
     neighbours: tuple[int | None, int | None]
-    """The numbers of the loads that were written just before and after this load, each None if missing."""
 
     @property
     def shown(self) -> Shown | None:
@@ -132,7 +132,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of the load `number`, unchanged from the program that executed the load.
+    """Return the JSON record of the load `number`, exactly as the program that loaded the page wrote it.
     Raises InputError if the run has no load with this number, or cannot be read."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)

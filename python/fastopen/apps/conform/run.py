@@ -105,8 +105,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen finds the number of handshakes with acknowledged SYN data that is in the
-        packetdrill script, or misses at most `unread` of them. Return None if the script did not pass."""
+        """Return True if fastopen counts as many handshakes with acknowledged SYN data as the script has. It
+        may miss one for each `unread` socket. Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -114,7 +114,8 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The results of all packetdrill scripts on one kernel."""
+    """The results of all packetdrill scripts on one kernel. `linux` is its version; `engine` is `host` for
+    real time, or `virtual` for virtual time."""
 
     linux: str
     engine: str

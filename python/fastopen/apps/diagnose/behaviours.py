@@ -6,19 +6,18 @@ from typing import Final, Literal
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour of a network path, a server or a kernel setting that breaks TCP Fast Open."""
+    """A behaviour of a network path, a server or a kernel setting that breaks TCP Fast Open. `does` is a
+    sentence such as `the path drops SYNs with data`. `costs` is the effect on a connection. `fails` is the
+    moment at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
 
     name: str
     """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
     does: str
-    """The behaviour in words, such as `the path drops SYNs with data`."""
     costs: str
-    """The effect on a connection."""
     remedy: str = (
         "probe the server from another network (fastopen probe HOST), and keep TFO off on such paths"
     )
     fails: Literal["", "at once", "after a lost SYN"] = ""
-    """The moment at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
 
 
 _NOTHING: Final = "no saving, and data sent twice"

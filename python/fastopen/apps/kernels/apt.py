@@ -84,10 +84,10 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return lists of archives to search one after another, until a list has a new enough kernel source.
+    """Return lists of archives to search for a kernel source. Search the next list only if the list before it
+    has no source that is new enough. Archives in the lists may not exist.
 
-    `archives` are those of this machine, and `release` is the code name of its distribution. Suites in the
-    lists may not exist."""
+    `archives` are those of this machine, and `release` is the code name of its distribution."""
     # Backports come first: they have few packages, and the newest kernels.
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)

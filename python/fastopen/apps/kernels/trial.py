@@ -28,10 +28,10 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return the boot arguments for this User-Mode Linux kernel, in addition to those of all (COMMON).
+    """Return the optional boot arguments, of three, that this User-Mode Linux kernel supports.
 
-    Each is returned if the kernel supports it. `seccomp=on` is faster than ptrace. With `free-clock`, reading
-    the clock takes no virtual time. With `direct-init`, the first program runs in the kernel's process."""
+    `seccomp=on` makes system calls faster than ptrace does. With `free-clock`, reading the clock takes no
+    virtual time. With `direct-init`, the first program runs in the kernel's process."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:

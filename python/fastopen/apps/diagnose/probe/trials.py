@@ -122,14 +122,13 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one connection to a probed server. `answered_ms` is the time from the start of the
-    connection to the response. It is None without a response."""
+    """The outcome of one connection to a probed server. `error` is the reason why no response came; None if
+    one came. `client_fail` is the kernel's reason why SYN data was not sent or not acknowledged. `rtt_ms` is
+    None if unknown. `answered_ms` is the time from connect() to the response; None without a response."""
 
     opening: Opening
     error: str | None
-    """The reason why the connection got no response; None if it got one."""
     timed_out: bool
-    """True if no response came within the time limit."""
     syn_data_acked: bool
     client_fail: ClientFail
     retransmits: int
@@ -199,9 +198,11 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of testing a server's TCP Fast Open with several connections. `cookie_before` is True if
-    the kernel already had a TFO cookie, `asking_dropped` if all cookie requests or their answers were lost,
-    and `disabled_here` if this machine's kernel has paused TFO. `answer_ms` is the time until the answer."""
+    """The results of testing a server's TCP Fast Open with several connections. `cookie` is True if the
+    client got a TFO cookie or already had one (`cookie_before`). `asking_dropped` is True if all cookie
+    requests or their SYN-ACKs were lost. `data_with_cookie` is what happened to SYN data sent with a cookie.
+    `disabled_here` is True if this machine's kernel has paused TFO, since it suspects a black hole.
+    `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
 
     target: Target
     address: str | None
@@ -212,14 +213,11 @@ class Probed:
     cookie_before: bool = False
     """True if the kernel had a cookie before the trials: Linux keeps cookies by address, not by port."""
     asking_dropped: bool = False
-    """True if all SYNs that requested a cookie, or their SYN-ACKs, were lost."""
     data_with_cookie: Handling = Handling.NOT_TRIED
     data_without_cookie: Handling = Handling.NOT_TRIED
     disabled_here: bool = False
-    """True if this machine's kernel has turned Fast Open off for a while, since it suspects a black hole."""
     rtt_ms: float | None = None
     answer_ms: float | None = None
-    """The time from connect() to the first byte of the response, without data in the SYN."""
     answer_with_syn_data_ms: float | None = None
     """The time to the first byte with data in the SYN; None unless the data was accepted and answered."""
     trials: tuple[Trial, ...] = ()

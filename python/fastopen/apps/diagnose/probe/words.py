@@ -10,13 +10,12 @@ from fastopen.apps.diagnose.why.diagnosis import SERVER
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A verdict on the support for Fast Open of a probed server, with possible causes."""
+    """A verdict on a probed server's support for Fast Open. `causes` lists the possible causes, which the
+    client cannot distinguish. `meaning` has sentences on the evidence and on possible causes."""
 
     verdict: str
     causes: tuple[Behaviour, ...] = ()
-    """The possible causes of the results, which the client cannot distinguish; empty if unknown."""
     meaning: tuple[str, ...] = ()
-    """Sentences about the evidence for the verdict and about possible causes."""
 
 
 # The conclusion for each handling of data that comes with a cookie; docs/paths.md has the causes.

@@ -20,14 +20,13 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding about TFO on this machine. `key` identifies the finding for programs, `says` is its text, and
-    `todo` is a remedy or empty. `fault` is True if TFO does not always work. `rows` lists all causes that fit
-    the kernel's counters: behaviours of the network path, the server or the settings."""
+    """A finding about TFO on this machine. `key` is an identifier for programs, such as `client-off`. `fault`
+    is True if TFO never or not always works because of it. `says` is the text of the finding. `rows` lists
+    possible causes: behaviours of the network path, the server or the settings. `todo` is a remedy, or
+    empty."""
 
     key: str
-    """An identifier for programs, such as `client-off`."""
     fault: bool
-    """True if TFO does not work, or does not always work, because of the finding."""
     says: str
     rows: tuple[Behaviour, ...] = ()
     todo: str = ""

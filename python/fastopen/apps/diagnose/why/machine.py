@@ -45,19 +45,18 @@ class LocalListener:
 
 @dataclass(frozen=True)
 class Machine:
-    """The TFO settings, counters and listeners of a network namespace at one moment."""
+    """The TFO settings, counters and listeners of a network namespace at one moment. `settings` has the
+    sysctls by name. `key` is `set` or `none`, for the key of TFO cookies; None if this user cannot read it.
+    `cookies` is the number of servers whose cookies the kernel stores; None if unknown. `unseen` lists the
+    facts that could not be read, each with the reason."""
 
     settings: Mapping[str, int]
-    """The values of the sysctls in SETTINGS by name, without those that this kernel lacks."""
     key: str | None
-    """`set` or `none`: the state of the key for TFO cookies; None if this user cannot read it."""
     counters: Mapping[str, int]
     """The kernel's counters of the groups TcpExt and Tcp by name, since the namespace was made."""
     listeners: tuple[LocalListener, ...] = ()
     cookies: int | None = None
-    """The number of servers whose cookies the kernel stores; None if it is unknown."""
     unseen: tuple[str, ...] = ()
-    """The facts that could not be read, each with the reason."""
 
     @property
     def fastopen(self) -> int:
