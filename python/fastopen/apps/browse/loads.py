@@ -24,7 +24,7 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 @dataclass(frozen=True)
 class Progress:
     """The progress of a run, read from its file. Of `asked` page loads, `done` were run. `attempts` also
-    counts repetitions of loads. `faults` is the number of faults, which are not loads. `latest` has the last
+    counts repetitions of loads. `faults` counts jobs that could not be completed. `latest` has the last
     loads, newest first. `seconds_left` is an estimate; None if it is unknown or nothing is left."""
 
     status: str

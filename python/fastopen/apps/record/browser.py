@@ -52,8 +52,8 @@ class Recorder(Closing):
     ) -> None:
         """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog`, the browser logs bodies into this file until it ends, and `record` returns a screenshot
-        but no bodies. Raises MachineError if the browser does not start."""
+        With `netlog`, Chromium writes a log of its network, with all bodies, into this file. `record` then
+        returns a screenshot instead of bodies. Raises MachineError if the browser does not start."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:

@@ -22,21 +22,20 @@ EVENTS: Final = (
 
 @dataclass
 class NetworkExchange:
-    """One request and its response, with times in seconds of the browser's clock. Its header
-    fields are those on the wire, which the browser reports if `on_the_wire` is True."""
+    """A request and its response. `request_event` is the event Network.requestWillBeSent. `ended` is in
+    seconds of the browser's clock. `received_bytes` is the response's size on the wire. `failed` is a reason
+    such as `net::ERR_ABORTED`; None without failure. `body` is the decoded body, and True if it is base64.
+    If `on_the_wire` is True, the browser reports the header fields on the wire (`request_headers`,
+    `response_headers`)."""
 
     id: str
     request_event: Mapping[str, Any]
-    """The event Network.requestWillBeSent."""
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
-    """The size of the response's head and body on the wire."""
     failed: str | None = None
-    """The reason for a failure, such as `net::ERR_ABORTED`; None if the request did not fail."""
     redirected: bool = False
     body: tuple[str, bool] | None = None
-    """The decoded body, and True if it is base64; None if the browser does not return the body."""
     on_the_wire: bool = False
     request_headers: Mapping[str, str] | None = None
     response_headers: Mapping[str, str] | None = None

@@ -16,15 +16,14 @@ _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/
 
 @dataclass(frozen=True)
 class Loaded:
-    """A recorded page load."""
+    """A recorded page load, with its requests (`log`). `handshakes_ms` has TCP handshake times by host. They
+    were measured after the load, for hosts without a recorded handshake. `screenshot` is a PNG."""
 
     url: str
     title: str
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
-    """TCP handshake times in ms by host, measured after the load for hosts without a recorded handshake."""
     screenshot: bytes | None = None
-    """A PNG of the page after the load; None if none was taken."""
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:

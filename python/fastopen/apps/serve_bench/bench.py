@@ -89,15 +89,15 @@ Counts = Annotated[
 
 
 class Bench(BaseModel):
-    """A benchmark's settings. All combinations of listed values are run. Times are in us, sizes in bytes."""
+    """The settings of a server benchmark. All combinations of listed values are run. Times are in us, sizes
+    in bytes. `arms` are uses of TFO. `published` has published responses per second, to print next to the
+    measured ones. `rates` are transactions begun per second; `clients` are numbers of clients instead."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = ""
     notes: tuple[str, ...] = ()
-    """Notes for readers of the results."""
     published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """Published responses per second, by arm (use of TFO), to print next to the measured responses."""
     arms: Listed[ArmName] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()
@@ -167,7 +167,7 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 @dataclass(frozen=True)
 class BenchCell:
     """One combination of settings. `arm` is the use of TFO. `count` is the number of clients, or of
-    transactions per second (`arrivals`). The server has a `tfo_queue`, and may get a new TFO key."""
+    transactions per second, as `arrivals` selects. `new_key` changes the server's TFO key halfway."""
 
     arm: ArmName
     arrivals: Arrivals
@@ -207,8 +207,8 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. With more than one
-    round, each has a random order. A job's id has the indices of its combination and round, such as `3#0`.
+    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Shuffle each round
+    if there are several. A job's id has the indices of its combination and of its round: `3#0`.
     `server` is the command of an external server; None for the built-in server. `server_listen` turns
     TFO on for the external server's listening sockets."""
     order = Random(bench.seed)

@@ -102,17 +102,16 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The valid results of a server benchmark with one combination of settings (`cell`), by repeat.
-    `baseline` has the results without TFO; it is empty if `cell` is without TFO itself. `reasons` counts
-    invalid results by reason."""
+    """The results of a server benchmark with one combination of settings (`cell`). `records` has the valid
+    results by number of the repeat. `baseline` has those without TFO; it is empty if `cell` itself is without
+    TFO. `repeats` counts valid and invalid results. `reasons` maps each kind of invalid result to their
+    number and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
     baseline: Mapping[int, TransactionsRecord]
     repeats: int
-    """The number of repeats with a record, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Maps each kind of invalid record to the number of such records and the detail of the first record."""
 
     def histogram(self, name: str) -> dict[Any, int]:
         """Return the sum of the records' histograms in field `name`, such as `latency_us`: counts by key."""
@@ -148,8 +147,8 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the median change in percent, relative to the results without TFO, of the processor time of
-        the server's threads per answered transaction. None if there are no results without TFO."""
+        """Compare the server threads' processor time per answered transaction with that without TFO. Return
+        the median change in percent; None if there are no results without TFO."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)
@@ -190,13 +189,13 @@ class CellRow:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The result of running a benchmark: the records of all cells and repeats."""
+    """The result of running a benchmark. `records` are by index in `cells` (combinations of settings), then
+    by repeat. `world` describes the last emulated network; None if there was none."""
 
     bench: Bench
     engine: Literal["host", "virtual"]
     cells: tuple[BenchCell, ...]
     records: Mapping[int, Mapping[int, TransactionsRecord]]
-    """The records by cell number and repeat."""
     world: WorldRecord | None
 
     @cached_property

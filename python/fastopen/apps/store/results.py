@@ -85,10 +85,10 @@ def prune(
     most_bytes: int | None = None,
     keep_maker: str | None = None,
 ) -> tuple[int, int]:
-    """Remove damaged files, old temporary files, results older than `older_than_s`, results of programs and
-    kernels other than `keep_maker` (`Maker.digest`), and the oldest results while there are more than
-    `most_bytes`. Return the number and the bytes of the removed files. `now_s` is the time since the epoch.
-    Raises InputError if the store cannot be read or changed."""
+    """Remove damaged files, old temporary files, and results older than `older_than_s`. With `keep_maker`,
+    the digest of a program and kernel, also remove results of others. With `most_bytes`, remove the oldest
+    results until this size is reached. Return the number and the bytes of the removed files. `now_s` is the
+    time since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -116,18 +116,17 @@ def prune(
 
 @dataclass
 class Verified:
-    """The numbers of stored results by the outcome of `verify`. `same` results, with `loads` page loads, were
-    equal when repeated. Results `of_others` come from another program or kernel, and were not repeated.
-    `not_again` results cannot be repeated. `disputed` results differed when repeated."""
+    """The outcome of repeating stored results. `same` is the number of equal results, and `loads` the number
+    of page loads in them. `of_others` results come from another program or kernel, and were not repeated.
+    `not_again` results need recorded bodies, or the machine disturbed their repetition. `disputed` has the
+    key of each job whose repeated result differs, and the places of both results."""
 
     same: int = 0
     loads: int = 0
     damaged: int = 0
     of_others: int = 0
     not_again: int = 0
-    """The number of results that need recorded bodies, or whose repetition the machine disturbed."""
     disputed: list[tuple[str, str, str]] = field(default_factory=list)
-    """For each job whose repeated result differs: its key, and the places of both results."""
 
 
 def verify(
@@ -135,8 +134,8 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
-    `maker` is the program and kernel of `engine`. Results of others are skipped. If results differ, both go
-    to the folder DISPUTED. `chance` makes the choice repeatable. Raises InputError, and engine errors."""
+    `maker` is the program and kernel of `engine`. Results of other programs or kernels are skipped. If two
+    results differ, both go to the folder DISPUTED. `chance` selects the results; None for a random choice."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

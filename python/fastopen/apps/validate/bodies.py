@@ -30,10 +30,10 @@ WIDTH: Final = 150
 
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
-    """A comparison of a page's recording with a replay in Chromium. Chromium made `asked` of the `recorded`
-    requests, but not the `missing` ones. The recording answered `matched` requests of Chromium,
-    `matched_nearest` of them with a response for another query or port, but not the `unmatched` ones.
-    Requests have a method and URL. Times are in ms, None if unknown or if the load did not finish."""
+    """A comparison of a page's recording with a replay in Chromium. Of the `recorded` requests, Chromium made
+    `asked`; `missing` lists the others. For `matched` of Chromium's requests, the recording has a response.
+    For `matched_nearest` of these, its query or port differs. `unmatched` requests have none. Listed requests
+    are a method and URL. `plt_ms` is the page load time; None if the load did not finish."""
 
     page: str
     recorded: int

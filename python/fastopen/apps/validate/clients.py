@@ -32,10 +32,10 @@ Found = tuple[LoadRecord, int] | None
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`), or medians of
-    several samples. The loader made `requests`. Only the loader made the `missing` requests, only Chromium
-    the `extra` ones. Chromium requests `unlike` resources at another time than the page lists, or never,
-    because the generated HTML or CSS is too short. Times are in ms; None if a load did not finish."""
+    """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`). Times are
+    page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
+    requests. Chromium did not make the `missing` ones, but `extra` others. Chromium requests `unlike`
+    resources at another time than the page lists, or never: the generated HTML or CSS is too short."""
 
     page: str
     arm: str
@@ -108,8 +108,8 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Yield two comparisons of the loader's with Chromium's page loads: without and with TFO. Times are the
-    medians of `draws` samples. A repeated page load counts with its last attempt."""
+    """Compare the loader's page loads in a run with Chromium's: yield a comparison without TFO, and one with
+    TFO. Times are medians of `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

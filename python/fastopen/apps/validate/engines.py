@@ -82,7 +82,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def allowed_ms(self) -> float:
-        """Return the largest allowed difference between the engines' page load times, in ms: see RULE."""
+        """Return the largest allowed difference between page load times in real and virtual time, in ms."""
         connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
@@ -118,7 +118,7 @@ class EngineComparison(TwoTimes):
         return (min(plts), max(plts)) if plts else None
 
     def disagreement(self) -> str:
-        """Return a description of the disagreement; empty if the engines agree."""
+        """Return a text on how results in real and virtual time disagree; empty if they agree."""
         if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
             return "no valid load"
         low, high = self.host_range_ms
@@ -168,7 +168,8 @@ def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
     """Load a page in real time and in virtual time, and compare the results. Yield a comparison for each
-    setup and network, without and with TFO. `repeats` counts loads in real time. `run` executes a plan."""
+    setup and network, without and with TFO. `repeats` is the number of loads in real time, and `seed` sets
+    their order. `run` is a function that makes the loads of a plan."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],
@@ -199,8 +200,8 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan. Return its results by engine, index of setup, index of network, and use of TFO. Their
-    numbers of connections leave out connections that carried no request."""
+    """Run a plan. Return its results by engine, index of setup, index of network, and use of TFO. Count only
+    connections that carried a request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}
@@ -212,8 +213,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map the index of each combination of page, network, setup and use of TFO to a list. It has an entry for
-    each connection that carried a request in a valid page load: True if the connection's SYN carried data."""
+    """List the connections that carried a request in a valid page load, each as True if its SYN carried data.
+    The keys are indices of combinations of page, network, setup and use of TFO."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]

@@ -37,8 +37,8 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values. Raises InputError if a value is invalid or a list. `options` maps
-    names of options to the names in error messages, such as `--rtt` to `--from`."""
+    """Return the network with these values, such as `20ms` and `4mbit`. Raises InputError if a value is
+    invalid or a list. It names options such as `--rtt`, unless `options` maps them to others."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -48,8 +48,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError if one is
-    invalid. `options` maps names of options to the names in error messages, such as `--rtt` to `--from`."""
+    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError if a value
+    is invalid. It names options such as `--rtt`, unless `options` maps them to others, such as `--from`."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

@@ -55,13 +55,13 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass(frozen=True)
 class ReplayValidation:
-    """The results of replaying recorded pages. `kernel` is the kernel of virtual time; None for real time."""
+    """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack what a
+    replay needs, and `failed` pages whose replay failed, each with the reason. `kernel` is the name of the
+    kernel of virtual time; None for real time."""
 
     validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[str, ...]
-    """Pages whose recordings do not contain enough to replay them, each with the reason."""
     failed: tuple[str, ...]
-    """Pages whose replay failed, each with the reason."""
     engine: EngineName
     kernel: str | None
 
@@ -78,8 +78,9 @@ def validate_replays(
 ) -> ReplayValidation:
     """Replay recordings, and compare the page load times with the recorded times.
 
-    `engine` is `virtual` by default, if possible, or else `host`, which takes the median of `repeats` loads.
-    `watch` gets the progress. Raises MachineError if the engine cannot run."""
+    `engine` is `virtual` (time) by default if this machine can, or else `host` (real time), with the median
+    of `repeats` loads. `jobs` is the number of replays at once. `rules` derive the network from a recording.
+    `watch` is called with the progress. Raises MachineError if the engine cannot run."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []
@@ -109,8 +110,8 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan one experiment that loads all recorded pages again, in parallel, each over its own network. If a
-    recorded page load was long, the time limit of its repetitions is longer."""
+    """Plan one experiment that loads each recorded page `repeats` times over its own network. The time limit
+    of a load is longer if the recorded load was long."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []

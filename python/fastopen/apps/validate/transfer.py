@@ -39,17 +39,16 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The predicted and measured page load times over the network `after`. A recording over the network
-    `before` gives the prediction. `predicted_range_ms` contains 90 % of the predicted times.
-    `saving_error_points` is the error of the predicted saving of time by TFO, in percentage points."""
+    """The predicted and measured page load times over the network `after`, with the use of TFO `arm`. The
+    prediction comes from `client` loading a recording made over the network `before`. `predicted_range_ms` is
+    the central 90 % of predicted times. `saving_error_points` is the predicted minus the measured saving by
+    TFO, in percentage points. `error` is the step of the load that was predicted worst, if any."""
 
     page: str
     before: Network
-    """The network of the recorded load from which the prediction was made."""
     after: Network
     arm: ArmName
     client: str
-    """The client that predicted the load from the imported recording."""
     measured_ms: float | None
     predicted_ms: float | None
     saving_error_points: float | None
@@ -186,7 +185,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the median and largest errors, and the percentage of measured times in predicted ranges."""
+    """Return the predictions' median and largest errors, and the percentage of times in predicted ranges."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -56,11 +56,11 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process by the module fastopen.apps.programs.front, and pass it `settings` as JSON.
+    """Replace this process by one that runs `command` and writes a report on its use of TFO.
 
-    The module runs `command` under fastopen's Rust program `program`, and writes a report on its use of TFO
-    to `report`. An existing file `report` is emptied first. `pcap` is the file for captured packets. Raises
-    InputError or MachineError if the report cannot be written."""
+    `program` is fastopen's Rust program, which starts and watches the command. `report` is the file for the
+    report, and `pcap` for captured packets. An existing `report` is emptied. `settings` are further settings
+    of the module fastopen.apps.programs.front. Raises InputError or MachineError for a bad `report`."""
     # Without a process in between, the shell signals the front directly, and sees its stops and exit code.
     if report is not None:
         try:

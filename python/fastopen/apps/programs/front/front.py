@@ -101,8 +101,8 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Wait until the command ends, and return the report on it. The program that runs the command sends
-        this report in `records`. Meanwhile, pass signals on, and suspend this process with the command."""
+        """Wait until the command ends, and return the report on it. `records` are messages of the supervisor.
+        Meanwhile, pass signals on to it. If the command is suspended (Ctrl-Z), suspend this process too."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
