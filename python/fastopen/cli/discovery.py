@@ -1,8 +1,8 @@
 """Find the commands: each is a module in a folder `commands`, of this package or of an app.
 
-`commands/serve_bench.py` makes `fastopen serve-bench` from its `command`: a function, or a Typer group, to
-which several apps may add commands. A module is imported only when its command is requested, so `fastopen ls`
-needs no figures and no browser."""
+For example, `command` in `commands/serve_bench.py` becomes `fastopen serve-bench`. It is a function, or a
+Typer group of subcommands, to which several apps may add. A module is imported only when its command is
+requested, so `fastopen ls` starts quickly."""
 
 import re
 import shutil

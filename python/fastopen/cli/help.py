@@ -1,7 +1,7 @@
 """Format the help of commands.
 
-A command with many options has FIRST_OPTIONS and EXAMPLES in its module. Its `--help` shows only these,
-`--help TOPIC` the options of a topic, and `--help all` all options."""
+The module of a command with many options has FIRST_OPTIONS (the most important ones) and EXAMPLES. Then
+`--help` shows only these, `--help TOPIC` the options of a topic such as TLS, and `--help all` all options."""
 
 from collections.abc import Mapping, Sequence
 from types import MethodType
@@ -55,7 +55,7 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help can be limited to the options of a topic, such as `--help TOPIC`."""
+    """A command that shows the options of one topic for `--help TOPIC`, and `first_options` for `--help`."""
 
     first_options: Sequence[str] = ()
 
@@ -73,8 +73,8 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the command's parameters. For `--help tls` or another topic, return only those of the topic,
-        and for `--help` only the most important ones, whose names `first_options` lists."""
+        """Return the command's parameters. For `--help` with a topic, such as `--help tls`, return only those
+        of the topic. For `--help`, return only the most important ones (`first_options`)."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:
@@ -99,8 +99,8 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """Limit a command's help to `first_options` and `examples`, and group other options by topic. `examples`
-    maps command lines to explanations. Do nothing if `first_options` is empty."""
+    """Make a command's `--help` show only `first_options` and `examples`, which maps command lines to
+    explanations. Group its options by topic for `--help all`. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options

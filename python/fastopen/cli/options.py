@@ -40,10 +40,10 @@ Written = dict[str, object]
 def with_factors(
     factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds to a command an option for each factor, such as `--rtt`.
+    """Return a decorator that adds an option to a command for each factor (setting), such as `--rtt`.
 
-    The decorated command gets the values as the argument `written`, a mapping of names of factors to values.
-    `defaults` are the command's own values for factors that the user does not set."""
+    The command gets the options' values as its argument `written`, a mapping from names of factors.
+    `defaults` has values for factors that the user does not set."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
 
@@ -92,8 +92,8 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the experiment's setups with other clients. `text` lists them, such as `loader,chromium`. Raises
-    InputError if a client is unknown or does not suit a setup."""
+    """Return the experiment's setups (settings of client and servers) with other clients. `text` lists these,
+    such as `loader,chromium`. Raises InputError if a client is unknown or does not suit a setup."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:

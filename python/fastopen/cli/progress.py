@@ -72,11 +72,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run that also shows the estimated time left. `pace` estimates it, by default from
-    the mean time of a page load. `limit` is the time limit of the run, if any.
+    """A progress bar of a run that also shows the estimated time left. `pace` estimates this time; if it is
+    None, the mean time of a page load does. `limit` is the time limit of the run, if any.
 
-    `expected_s` is the duration that was printed before the run, or 0. If the run takes much longer, the new
-    duration is printed with ways to shorten the run. `shorter` returns them for a duration in seconds."""
+    `expected_s` is the estimated duration that the user knows, or 0. If the run takes much longer, a warning
+    is printed, with the text that `shorter` returns for the new duration: options that shorten the run."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.loads)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Warn, at most once, of a run that takes much longer than was printed."""
+        """Warn, at most once, if a run of `total_s` takes much longer than the user expects."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.loads:,} loads take {shown_duration(total_s)} at the pace of the first loads"
@@ -125,8 +125,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield to a `with` block a function that shows a progress bar for loads of the page with the given name,
-    instead of the bar of the previous page. On Ctrl-C in the block, print a message and exit."""
+    """Yield a function to a `with` block. Called with the name of a page, it replaces the progress bar of the
+    previous page by one for this page. On Ctrl-C in the block, print a message and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

@@ -132,8 +132,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results.
 
-        `named` has the settings whose values the user gave, so that `--quick` keeps them. None stands for all
-        settings. `others` are further fields of RunOptions."""
+        `named` has the settings that the user gave. `--quick` keeps their values, and may leave out values of
+        other settings. If `named` is None, it keeps all. `others` are further fields of RunOptions."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
@@ -166,8 +166,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, Printing(self.json, self.quiet, self.report, self.plot))
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the part of the run that `--shard` requests. Raises InputError if other options forbid
-        shards, or if each shard would draw random inputs with its own seed (`seed_drawn`)."""
+        """Return the part of the run that `--shard` requests. `seed_drawn` is True if the user gave no seed.
+        Raises InputError if options forbid shards, or if shards need the same seed but none is given."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -191,8 +191,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Set how many repeats an experiment with `pages` pages has, and if they sample uncertain inputs
-        (`vary`). A report and `--quick` sample if repeats would otherwise have equal results."""
+        """Return the experiment with its final number of repeats. `pages` is its number of pages. By default,
+        a report and `--quick` vary uncertain inputs if repeats would otherwise give equal results."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

@@ -117,8 +117,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Before a run starts, print its engine, its estimated duration if it is long, and a note if the user's
-    store of earlier results (`asked_store`) is not used. Return the printed duration in s, or 0."""
+    """Print the engine of a run that starts, and its estimated duration if it is long. Print a note if the
+    store of results (`asked_store`) cannot be used. Return the printed duration in seconds, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -142,7 +142,8 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return options that shorten a run of `seconds`, each with the new duration; empty for a shard."""
+    """Return a text with options that shorten a run of `seconds`, and the new durations; empty for a shard
+    (part of a run)."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment

@@ -91,7 +91,8 @@ def print_comparisons(compared: list[RunComparison], checks: list[list[LimitChec
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print how runs on further kernels differ from the run on the first kernel in `of_kernel`."""
+    """Print how the runs of an experiment on several kernels differ from the run on the first kernel.
+    `of_kernel` maps names of kernels to runs. With `as_json`, print one JSON document."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[LimitCheck]] = [[] for _ in compared]

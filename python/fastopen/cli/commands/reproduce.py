@@ -43,8 +43,8 @@ SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Find the test conditions that best explain published times, among those that the experiment `name`
-    declares. Print the result and, if requested, write a report. Raises InputError and MachineError."""
+    """Find the test conditions that best reproduce published page load times. The experiment `name` lists
+    the conditions to try. Print the result and, if requested, write a report."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
