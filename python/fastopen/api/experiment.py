@@ -51,19 +51,20 @@ class Experiment:
     ) -> None:
         """Define an experiment with `pages`: `Page` objects, files, folders, or names of packaged pages.
 
-        `factors` are settings such as `rtt="20ms"` (list: `fastopen factors`). A list of values is a sweep.
-        Lists for the network are combined: all combinations with `combine="cross"`; with `"zip"`, all first
-        values, all second values, and so on. `network` names networks instead of RTT and rates. `client`,
-        `tcp`, `origins` and `tls` can also be tables as in an experiment file, like `tolerance` and
-        `smallest_effect`. With `off2` in `transports`, pages load without TFO a second time, to show noise.
+        `factors` are settings such as `rtt="20ms"`; `fastopen factors` lists them. A setting can be a list
+        of values; pages are loaded with each. If several settings of the network are lists,
+        `combine="cross"` takes all combinations. `"zip"` takes all first values, then all second values,
+        and so on. `network` names networks, such as `4g`, instead of RTT and rates. `tolerance` and
+        `smallest_effect` are tables as in an experiment file. `client`, `tcp`, `origins` and `tls` can be,
+        too. With `off2` in `transports`, pages load without TFO a second time, to show noise.
 
         `repeats` is 10 by default, or 30 with `vary`. With `vary` (True, or spreads: `{"rtt": "2%"}`), each
         repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
 
-        `where` (a condition on page properties) and `sample` (a number of pages) select pages, but always
-        keep `Page` objects. `library` and `lenient` are options of the import, as in `fastopen run`. With
-        `as_imported`, recorded waits are used as server think times: the queueing delay in the recorder's
-        network is not subtracted. Raises InputError that names the problem.
+        `where` (a condition on page properties) and `sample` (a number of pages) select among pages that are
+        not `Page` objects. `library` and `lenient` are as in `fastopen run`. By default, server think times
+        are the recorded waits without the queueing delay in the recorder's network. With `as_imported`, they
+        include this delay. Raises InputError that names the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -114,8 +115,8 @@ class Experiment:
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines`. Raises InputError if
-        the copy is invalid."""
+        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host`: real time,
+        `virtual`: virtual time). Raises InputError if the copy is invalid."""
         made = copy(self)
         try:
             made.asked = Asked(**{**dict(self.asked), **settings})

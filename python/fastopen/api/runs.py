@@ -197,11 +197,11 @@ def run(
     """Run an experiment, or resume its unfinished run in `output`.
 
     The run is kept in the folder `output`, by default among the user's runs. If `keep` is False, it is only
-    in memory. `jobs` is the number of emulated networks at once. With `until_ci`, such as `"1%"`, loads are
-    repeated until confidence intervals have at most this half-width, at most `max_repeats` times. `shard`,
-    such as `"17/200"`, runs one part of the experiment. `store` is the folder or URL of a store of results to
-    reuse. The workers of `executor` run loads in virtual time, and `jobs` is then the number of parallel
-    tasks. The caller shuts it down. `progress` shows a bar, or is called after each event.
+    in memory. `jobs` is the number of page loads in parallel. `kernel` names a kernel of virtual time. With
+    `until_ci`, such as `"1%"`, loads are repeated until confidence intervals have at most this half-width, at
+    most `max_repeats` times. `shard`, such as `"17/200"`, runs one part of the experiment. `store` is the
+    folder or URL of results to reuse. If `executor` is given, its workers run loads in virtual time; the
+    caller shuts it down. `progress` is True for a progress bar, or a function to call after each event.
 
     Call this from the main thread. After KeyboardInterrupt, it returns the run with its finished loads.
     Raises InputError for invalid settings, and MachineError if this machine cannot execute the run."""

@@ -1,8 +1,8 @@
 """Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
 
-Pages of other sites cannot read the responses of `fastopen browse`: they have no cookie, and the Host header
-must name this machine (against DNS rebinding). Pages of other sites cannot show pages of `fastopen browse` in
-a frame, and inline scripts do not run."""
+Other sites cannot read the responses, because their requests lack the token and its cookie. The Host header
+must name this machine, against DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts
+do not run."""
 
 import hmac
 import os

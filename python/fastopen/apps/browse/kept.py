@@ -75,7 +75,8 @@ class Outline:
 
 
 class _Memory:
-    """A least-recently-used cache of at most `most` values, which are read again if a run's file changes."""
+    """A cache of at most `most` values read from runs. It drops the least recently used one, and values of
+    files that have changed since."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
@@ -111,9 +112,8 @@ def _opened(read: Callable[[RunStore], Result]) -> Callable[[Path], Result]:
 
 
 class Kept:
-    """The runs of a folder, with a cache. The data of a run is read when it is first needed, and again after
-    the run's file has changed. Coroutines with the argument `name` raise InputError if the folder has no run
-    of this name, or if the run cannot be read."""
+    """The runs in a folder, with a cache of their data. A run is read when its data is first needed, and
+    again after its file has changed. Methods raise InputError if run `name` is missing or unreadable."""
 
     def __init__(self, folder: Path) -> None:
         """Show the runs in `folder`, which is a folder with runs in it or the folder of a single run."""

@@ -121,8 +121,8 @@ def _add_set_sysctls(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """A known failure of the packetdrill script `script` (its name without group) since Linux `since`. It is
-    recognized by the text `message_part` in packetdrill's message. `explanation` is for users."""
+    """A known reason why a packetdrill script fails on Linux `since` and newer. `script` is the script's name
+    without its folder. `message_part` is a text that packetdrill's message contains in this case."""
 
     script: str
     message_part: str

@@ -134,7 +134,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the sources that define a macro before an include: a precompiled header would ignore it."""
+    """Yield source files that cannot use a precompiled header, which would ignore macros they define."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

@@ -44,7 +44,8 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch this machine's TFO counters for `seconds`, and print findings. Return True if one is a fault."""
+    """Watch this machine's TFO counters for `seconds`, and print findings. If `seconds` is 0, use the totals.
+    Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")

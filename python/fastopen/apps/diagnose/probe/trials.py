@@ -200,7 +200,7 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 class Probed:
     """The results of testing a server's TCP Fast Open with several connections. `cookie` is True if the
     client got a TFO cookie or already had one (`cookie_before`). `asking_dropped` is True if all cookie
-    requests or their SYN-ACKs were lost. `data_with_cookie` is what happened to SYN data sent with a cookie.
+    requests or their SYN-ACKs were lost. `data_with_cookie` is the treatment of SYN data sent with a cookie.
     `disabled_here` is True if this machine's kernel has paused TFO, since it suspects a black hole.
     `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
 

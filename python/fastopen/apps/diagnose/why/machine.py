@@ -30,16 +30,16 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening TCP or MPTCP socket on this machine. `queue` is the size of its Fast Open queue. `able` is
-    True if it can use TFO. `queue` and `process` are None if this user may not inspect its process."""
+    """A listening TCP or MPTCP socket on this machine. `queue` is its option TCP_FASTOPEN: the limit of
+    connections with SYN data in their handshake; 0 means no TFO. `able` is False if it uses MPTCP, for which
+    this kernel has no TFO (before Linux 6.2). `process` and `queue` are None if this user may not inspect
+    the process."""
 
     address: str
     port: int
     queue: int | None
-    """The option TCP_FASTOPEN: the limit of connections with SYN data in their handshake. 0 means no TFO."""
     mptcp: bool = False
     able: bool = True
-    """False if the socket uses MPTCP, for which this kernel has no Fast Open (before Linux 6.2)."""
     process: str | None = None
 
 
