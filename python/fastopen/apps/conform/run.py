@@ -106,7 +106,7 @@ class ScriptResult:
     @property
     def agrees(self) -> bool | None:
         """Return True if fastopen counts as many handshakes with acknowledged SYN data as the script has. It
-        may miss one for each `unread` socket. Return None if the script did not pass."""
+        may miss up to `unread`, whose evidence was cleared. Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
