@@ -91,7 +91,8 @@ Counts = Annotated[
 class Bench(BaseModel):
     """The settings of a server benchmark. All combinations of listed values are run. Times are in us, sizes
     in bytes. `arms` are uses of TFO. `published` has published responses per second, to print next to the
-    measured ones. `rates` are transactions begun per second; `clients` are numbers of clients instead."""
+    measured ones. `rates` are transactions begun per second. `clients` are numbers of clients that make
+    one transaction after another."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
