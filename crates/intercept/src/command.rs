@@ -185,8 +185,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, of which the command has its own copies. Otherwise the reader of an
-/// inherited pipe would wait until this process ends.
+/// Closes the inherited descriptors; the command has copies. Otherwise the reader of an inherited pipe would
+/// wait until this process ends.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {

@@ -130,7 +130,7 @@ pub struct Peer {
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes a record if a file is open. Ignores errors: the command continues even if nobody reads records.
+    /// Writes a record if a file is open. Ignores errors: the command continues even without a reader.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

@@ -155,7 +155,7 @@ impl Supervisor {
     }
 
     /// Returns a handle to the thread of a suspended system call, and a duplicate of the call's TCP socket.
-    /// Returns None if there is no such socket, or the call is no longer suspended.
+    /// Returns None if the descriptor is not a TCP socket, or if the call has ended.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, descriptor) = match self.fetch(call) {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),

@@ -89,7 +89,7 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """Runs jobs, each of which loads a page several times over an emulated network."""
+    """Runs jobs. Each job loads a page several times over an emulated network."""
 
     @property
     def parallel(self) -> int:

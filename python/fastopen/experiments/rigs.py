@@ -267,8 +267,9 @@ def _alone(name: str, page: str) -> str:
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    pages = (base.pages if one.pages is None else one.pages) if one.each_page else []
-    return [one, *map(one.of_one, pages)]
+    """Return the property, and copies for single pages if `each_page`: for those with published figures."""
+    pages = [page for page in base.pages if base.published is None or page in base.published.pages]
+    return [one, *(one.of_one(page) for page in pages if one.each_page and one.is_about(page))]
 
 
 def _check(properties: Sequence[Property], base: Experiment, source: SettingSource) -> None:

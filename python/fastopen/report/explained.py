@@ -47,8 +47,8 @@ def cells_grid(found: Explained) -> Grid:
 
 def properties_grid(found: Explained) -> Grid:
     """Return a table of test conditions that a published measurement may have had. For each condition, it
-    shows how many more published savings agree with ours if this condition is assumed: alone, and in the set
-    of conditions that explains most savings."""
+    shows how many more published savings agree with ours if only this condition is assumed, and if it is
+    part of the set of conditions that explains most savings."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),

@@ -77,7 +77,7 @@ class Tried:
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key; the set of test conditions with the lowest key is best. A set gets 2 points for
         each published row in `cells` whose saving agrees, 1 point for each row whose two times agree, and -1
-        point for each condition without a source. More points give a lower key."""
+        point for each condition without a source. With equal points, more agreement is better."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         named = [(one.name, one.value) for one in self.rig]

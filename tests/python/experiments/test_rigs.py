@@ -67,6 +67,13 @@ def test_a_property_of_one_page_replaces_that_of_all_pages(tmp_path: Path) -> No
     assert space.of_page(mixed, "one-request") == space.of_page(everywhere, "one-request") == everywhere
 
 
+def test_only_a_page_with_published_figures_may_have_its_own_property() -> None:
+    space = load_rigs("palguyev")
+    assert space.base.published is not None
+    about = {page for one in space.properties for page in one.pages or ()}
+    assert about == {*space.base.published.pages} < {*space.base.pages}
+
+
 def test_costs_are_declared_together_and_replaced_in_the_value(tmp_path: Path) -> None:
     cost = '[[rig]]\nname = "cost"\nvalue = "{} ms"\nsource = "assumed"\ntfo_ms = [5, 7]\n'
     (tmp_path / "tried.toml").write_text(FILE.partition("[[rig]]")[0] + cost)

@@ -97,7 +97,7 @@ pub enum Rate {
     Unlimited,
     /// A fixed rate in bit/s; not 0.
     BitPerS(u64),
-    /// A variable rate: recorded times at each of which the link can send one full packet.
+    /// A variable rate: the recorded times when the link can send one full packet.
     Trace(Trace),
 }
 

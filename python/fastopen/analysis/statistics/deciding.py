@@ -100,8 +100,8 @@ class Sensitivity:
 
     @property
     def rest(self) -> float:
-        """Return the fraction of the variance of the saving's ranks, 0 to 1, that no input alone explains. It
-        comes from the order of simultaneous requests and from interactions of inputs."""
+        """Return the fraction of the variance of the saving's ranks, 0 to 1, that no single input explains.
+        It comes from the order of simultaneous requests and from interactions of inputs."""
         # Inputs are drawn independently, so their fractions add up. An input without any effect explains
         # 1 / (draws - 1) by accident.
         accident = 1 / (self.draws - 1)
