@@ -83,9 +83,10 @@ def load_chosen(
 ) -> list[ImportedPage]:
     """Load pages, in the order of the inputs. `choice` selects some of them by a condition or at random.
 
-    An input is an index (a CSV file that lists pages with their properties), a folder with recordings at any
-    depth, or any other input of `load_pages`, such as a URL. URLs are looked up in the folders of `library`.
-    Repeated inputs, and unreadable files in folders, are left out with a LeftOutWarning. Raises InputError if
+    Without `choice` and an index (a CSV file that lists pages with their properties), load all pages, as
+    `load_pages` does. Otherwise an input may also be a folder with recordings at any depth, whose unreadable
+    files are left out with a LeftOutWarning. URLs are looked up in the folders of `library`. Repeated inputs
+    are left out. Raises InputError if
     the file of a selected page is unreadable or changed after it was indexed. With `lenient`, leave out such
     files too. `max_unpacked` limits the decompressed bytes of an input. `processes` processes read files."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}

@@ -76,7 +76,7 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """Return the first character except white space, but do not consume it. Raises InputError if none."""
+        """Return, but do not consume, the first character except white space. InputError if there is none."""
         while not self._ahead.strip():
             self._ahead = ""  # otherwise read() would return this white space again
             self._ahead = self.read(_SNIFFED)

@@ -31,16 +31,17 @@ MAX_LIST_CHARACTERS = 16 * 2**20
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
 # JSON in a call of a function, which pages load as a script: `onInputData({"log": ...`.
 _JSONP = re.compile(r"\s*[\w$.]{1,99}\s*\(\s*[{\[]")
-# The first bytes of compressed files that must be decompressed before, and the command for it.
-_DECOMPRESS = {
-    b"\x28\xb5\x2f\xfd": "zstd -d",
-    b"\x5d\x2a\x4d\x18": "zstd -d",
-    b"BZh": "bunzip2",
-    b"\xfd7zXZ": "xz -d",
+# The first bytes of files in compressed formats other than gzip, and remedies. In a `.warc.zst`, a dictionary
+# may come first.
+_COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": "run zstd -d {}",
+    b"\x5d\x2a\x4d\x18": "decompress it with its dictionary, or use a .warc.gz",
+    b"BZh": "run bunzip2 {}",
+    b"\xfd7zXZ": "run xz -d {}",
 }
-# A line of a WARC's record after other text, and one of the header of an MHTML file.
-_DAMAGED_WARC = re.compile(r"^WARC/\d\.\d\r?$", re.MULTILINE)
-_MHTML = re.compile(r"^Content-Type:\s*multipart/related", re.MULTILINE | re.IGNORECASE)
+# A line of a WARC after other text, and one in the header of an MHTML file.
+_WARC_LINE = re.compile(rb"^WARC(/\d\.\d\r?$|-Type:)", re.MULTILINE)
+_MHTML_LINE = re.compile(rb"^Content-Type:\s*multipart/related", re.MULTILINE | re.IGNORECASE)
 # The error about a list names at most this many URLs without a page.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
@@ -163,6 +164,7 @@ def _load_file(
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
         return records
+    _reject_start(first_bytes(path), path)
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
             # Imported here because the importers have many modules, which runs of packaged pages do not need.
@@ -177,11 +179,20 @@ def _load_file(
     return _load_list(text, path, library, lenient)
 
 
-def _reject_foreign(text: str, path: Path) -> None:
-    start = first_bytes(path)
-    for magic, command in _DECOMPRESS.items():
+def _reject_start(start: bytes, path: Path) -> None:
+    for magic, remedy in _COMPRESSED.items():
         if start.startswith(magic):
-            raise InputError("is compressed, but not with gzip", str(path), f"run {command} {path.name}")
+            raise InputError("is compressed, but not with gzip", str(path), remedy.format(path.name))
+    if start.lstrip()[:1] in (b"{", b"[", b"<"):
+        return
+    if _WARC_LINE.search(start):
+        raise InputError("is a WARC with a damaged first record", str(path), "download or record it again")
+    if _MHTML_LINE.search(start):
+        remedy = "save it as a HAR in the browser's network tab, or record it with fastopen record URL"
+        raise InputError("is MHTML, which has no requests", str(path), remedy)
+
+
+def _reject_foreign(text: str, path: Path) -> None:
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -192,11 +203,6 @@ def _reject_foreign(text: str, path: Path) -> None:
     if text.startswith("filedesc://"):
         message = "is an ARC, the format before WARC"
         raise InputError(message, str(path), f"convert it: warcio recompress {path.name} FILE.warc.gz")
-    if _DAMAGED_WARC.search(text):
-        raise InputError("is a WARC with a damaged first line", str(path), "download or record it again")
-    if _MHTML.search(text, 0, 4096):
-        remedy = "save it as a HAR in the browser's network tab, or record it with fastopen record URL"
-        raise InputError("is MHTML, which has no requests", str(path), remedy)
     markup = text.lstrip().startswith("<")
     if markup or "\x00" in text:
         kind = "looks like HTML or XML" if markup else "is a binary file"

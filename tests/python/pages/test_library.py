@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import lzma
 import zipfile
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import zstandard
 
 from fastopen.common.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, write_page
-from fastopen.pages.library import LeftOutWarning
+from fastopen.pages.importers.notes import SENTENCES
+from fastopen.pages.library import MAX_LIST_CHARACTERS, LeftOutWarning, damage_notes
 from fastopen.pages.model import Page, parse_page
 from pages.hars import entry, har
 
@@ -112,6 +114,17 @@ def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
         load_pages([tmp_path / "list.har"])
 
 
+def test_notes_say_what_was_counted_and_those_of_damage_are_known() -> None:
+    assert SENTENCES["internal"].format(n=2) == (
+        "redirects left out, because the browser made them without a request (HSTS): 2"
+    )
+    assert SENTENCES["revisit"].format(n=3) == "responses whose body is in an earlier record: 3"
+    assert SENTENCES["cached"].format(n=4) == "entries left out, because the browser's cache answered them: 4"
+    damage = ["broken entries left out: 2", "damaged records left out: 1"]
+    noted = a_page("http://a.test/").model_copy(update={"notes": (*damage, "initiators recorded: 1")})
+    assert damage_notes(noted) == damage
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -128,6 +141,10 @@ def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
         (b"PK\x00\x01", "is a binary file"),
         (zstandard.compress(b'{"log": {}}'), "run zstd -d"),
         (bz2.compress(b'{"log": {}}'), "run bunzip2"),
+        (b"BZh" + bytes(MAX_LIST_CHARACTERS), "run bunzip2"),
+        (lzma.compress(b'{"log": {}}'), "run xz -d"),
+        (b"\x5d\x2a\x4d\x18" + bytes(9), "dictionary"),
+        (b"<html><pre>\nWARC/1.0\n</pre>", "looks like HTML"),
         (b"\nWARC/1.0\r\nWARC-Type: warcinfo\r\n\r\n", "is a WARC"),
         (b"MIME-Version: 1.0\nContent-Type: multipart/related;\n", "is MHTML"),
         (b'onInputData({"log": {}});', "is JSONP"),

@@ -79,7 +79,7 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     ordered, document = in_order(entries, first.url, Notes())
     counts = Notes()
     initiators, _ = InitiatorResolver(ordered, document, counts).find_all()
-    counts.update(way for _, way in initiators)
+    counts.update(evidence for _, evidence in initiators)
     by_entry = {id(item.entry): item for item in items}
     resources = [
         _resource(by_entry[id(entry)], entry, parent, ordered, items)

@@ -18,11 +18,6 @@ ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "stylesheet": ("stylesheet", "script"),
 }
 OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
-# Fields of a resource that an exchange has under the same names.
-_SAME_NAMES: Final = (
-    *("url", "method", "status", "mime", "http", "body_bytes"),
-    *("request_header_bytes", "request_body_bytes", "response_header_bytes"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Build a page from recorded exchanges (requests and responses). It gets the exchanges whose indexes are
+    """Build a page from recorded exchanges (requests and responses). It gets the exchanges whose indices are
     keys of `edges`. Each edge links an exchange to its initiator, which must precede it. The first is the
     page's document. `initiators` is the source of these links, such as `recorded`. `alternatives` maps
     exchanges to other URLs with the same response. The notes of the exchanges are added to `notes`."""
@@ -79,8 +74,16 @@ def page_of(
     types = _types(exchanges, edges)
     resources = tuple(
         Resource(
-            **{name: getattr(one, name) for name in _SAME_NAMES},
+            url=one.url,
+            method=one.method,
+            status=one.status,
             type=types[index],
+            mime=one.mime,
+            http=one.http,
+            request_header_bytes=one.request_header_bytes,
+            request_body_bytes=one.request_body_bytes,
+            response_header_bytes=one.response_header_bytes,
+            body_bytes=one.body_bytes,
             server_think_us=edge.think_us,
             server_send_us=edge.send_us,
             initiator=positions[edge.initiator],

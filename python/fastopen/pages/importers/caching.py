@@ -27,7 +27,7 @@ class Freshness(NamedTuple):
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return the time for which a cache may use a response with these headers, whose names must be in lower
+    """Return for how long, and how, a cache may use a response with these headers, whose names are in lower
     case. `at_ms` is its arrival in ms since 1970, or None if unknown. The time is unknown (None) without
     headers, or if the method is not GET."""
     if not headers or method != "GET":

@@ -82,7 +82,7 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the indexes of exchanges of other pages in a recording of several pages. They are the
+        """Return the indices of exchanges of other pages in a recording of several pages. They are the
         exchanges `started`, and all to which redirects, references and hyperlinks lead from these."""
         found = set(started)
         waiting = deque(found)
@@ -158,7 +158,7 @@ class Graph:
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
         """Search the texts of a page, such as scripts, for URLs of recorded requests that it lacks. Add the
-        requests found to the page, and return their indexes. `edges` has the page's requests by index, with
+        requests found to the page, and return their indices. `edges` has the page's requests by index, with
         the links to their initiators."""
         here = {self.exchanges[i].url for i in edges}
         missing = {

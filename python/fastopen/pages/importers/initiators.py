@@ -31,7 +31,7 @@ class InitiatorResolver:
     def __init__(self, entries: Sequence[Exchange], document: int, notes: Notes) -> None:
         """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
         `document` is the index of the main document, which is 0 unless the first request was redirected.
-        Evidence is counted in `notes`."""
+        Requests that were held back are counted in `notes`."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -198,7 +198,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map the index of each entry to the indexes of entries whose text may contain its URL."""
+        """Map the index of each entry to the indices of entries whose text may contain its URL."""
         urls_of_all = UrlIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

@@ -6,7 +6,7 @@ from typing import Final
 # The sentences, in the order of the output. `{n}` is the count.
 SENTENCES: Final = {
     # Content of a recording
-    "broken": "malformed entries left out: {n}",
+    "broken": "broken entries left out: {n}",
     "broken_records": "damaged records left out: {n}",
     "cut": "the file ends early, after its last whole entry",
     "cut_record": "the file ends within a record, and the rest is missing",

@@ -92,7 +92,7 @@ def navigated_or_widest(graph: Graph) -> list[int]:
 
 
 def page_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents that are pages, instead of frames or advertisements in pages. A
+    """Return the indices of the documents that are pages, not frames or advertisements in pages. A
     document is a page if its references lead to at least five other resources, and it is not a part of a
     larger page. If there is none, return the document that leads to the most resources."""
     by_reach = _by_reach(graph)
@@ -127,7 +127,7 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
     """Replace each request in `found` by the first of the redirects that led to it, if there are any. With
-    `in_order`, ignore redirects that were recorded after the request. Return the indexes."""
+    `in_order`, ignore redirects that were recorded after the request. Return the indices."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

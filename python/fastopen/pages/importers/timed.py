@@ -207,6 +207,7 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
+    """Return True if two requests overlapped. `carried` has the times (sent, end) in order of `sent`."""
     ended = accumulate((end for _, end in carried), max)
     return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
 

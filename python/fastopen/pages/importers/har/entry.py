@@ -267,7 +267,7 @@ def _tcp(
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
     """Return the body as the server sent it, with exactly `body_bytes` bytes. It is the HAR's `content`, or
-    this text encoded in the charset of `mime`. Return None if both have another number of bytes."""
+    this text encoded in the charset of `mime`. Return None if neither has `body_bytes` bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
