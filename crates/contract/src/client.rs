@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// Maximum number of TLS session tickets per host that the client keeps from one visit to the next.
+    /// Number of TLS session tickets per host, at most, that the client surely has left after a visit.
     pub tickets_left: u8,
     /// True if the client forces https for a built-in list of hosts. Generated HTML then uses other names.
     pub hsts_preloaded: bool,
@@ -37,7 +37,8 @@ pub struct Capabilities {
     pub polls_clock: bool,
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
-    /// Real time in seconds after which a virtual machine with this client is killed if it writes nothing.
+    /// Real time in seconds for which a virtual machine with this client may write nothing. Transactions add
+    /// to it.
     pub silence_s: u64,
 }
 

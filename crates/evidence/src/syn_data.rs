@@ -68,7 +68,8 @@ impl Observations<'_> {
             };
             asked.insert(address);
             if !retransmitted(connection) {
-                cookie_at.entry(address).and_modify(|at| *at = connected.min(*at)).or_insert(connected);
+                let earliest = cookie_at.entry(address).or_insert(connected);
+                *earliest = connected.min(*earliest);
             }
         }
     }

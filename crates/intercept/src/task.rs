@@ -29,12 +29,14 @@ impl Task {
         }
     }
 
-    /// Returns true if this handle refers to the thread with the ID `thread`, and not to a whole process.
+    /// Returns true if this handle refers to the thread with the ID `thread`, and not to a whole process. If
+    /// the ID was reused, [`Task::fetch`] fails with ESRCH.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }
 
-    /// Duplicates a descriptor of the thread. Fails with EBADF if it is not open, ESRCH if the thread ended.
+    /// Duplicates a descriptor of the thread. Fails with EPERM if the system protects the process, EBADF
+    /// if the descriptor is not open, ESRCH if the thread ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }

@@ -55,9 +55,10 @@ fn run_other_modes() -> i32 {
                 Err(failure) => report(None, failure, &mut emit),
             })
         }),
-        ["--kernel", program, ref arguments @ ..] => {
-            run_stdin(|text| Ok(run_in_kernel(program, arguments, text, &Task::jobs(&read_jobs(text)?))))
-        }
+        ["--kernel", program, ref arguments @ ..] => run_stdin(|text| {
+            let jobs = read_jobs(text)?;
+            Ok(run_in_kernel(program, arguments, text, &Task::jobs(&jobs)))
+        }),
         ["--conform"] => run_stdin(|text| {
             let plan = Plan::read(text)?;
             sandbox::run(&plan.view(), |entered| {
@@ -65,9 +66,10 @@ fn run_other_modes() -> i32 {
                 done.map_or_else(|failure| report(None, failure, &mut emit), |()| 0)
             })
         }),
-        ["--conform", "--kernel", program, ref arguments @ ..] => {
-            run_stdin(|text| Ok(run_in_kernel(program, arguments, text, &Task::scripts(&Plan::read(text)?))))
-        }
+        ["--conform", "--kernel", program, ref arguments @ ..] => run_stdin(|text| {
+            let plan = Plan::read(text)?;
+            Ok(run_in_kernel(program, arguments, text, &Task::scripts(&plan)))
+        }),
         ["--check"] => check::run(),
         // The kernel may append its own arguments after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| match read_jobs(text) {

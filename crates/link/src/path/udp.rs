@@ -114,7 +114,7 @@ impl Datagrams {
     }
 
     /// Returns false if the datagram must be dropped: the client has sent an Initial packet, the host has not
-    /// answered, and the client sends another. `begins` is true if the datagram has an Initial packet.
+    /// answered, and the client sends another. `begins` is true for a client's Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

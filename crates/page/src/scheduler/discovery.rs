@@ -36,7 +36,7 @@ pub(crate) struct Discovery {
     timers_set: u64,
     /// Requests that are ready, but may be sent only after the load event, which has not happened yet.
     waiting_for_load_event: VecDeque<usize>,
-    /// The time of the load event; `None` until the last resource that it waits for has ended.
+    /// The time of the load event; `None` until all resources that it waits for have ended or failed.
     load_event_at: Option<Nanos>,
     load_event_passed: bool,
     started_at: Option<Nanos>,
@@ -125,10 +125,12 @@ impl Discovery {
 
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
-            if let Some(at) = self.load_event_at.filter(|_| self.load_event_passed)
-                && let Some(resource) = self.waiting_for_load_event.pop_front()
-            {
-                return Some(self.queue(at, resource));
+            if self.load_event_passed {
+                if let (Some(at), Some(resource)) =
+                    (self.load_event_at, self.waiting_for_load_event.pop_front())
+                {
+                    return Some(self.queue(at, resource));
+                }
             }
             let &Reverse((at, _, timer)) = self.timers.peek()?;
             if at > now {
@@ -146,7 +148,10 @@ impl Discovery {
     }
 
     pub(crate) fn plt(&self) -> Option<Nanos> {
-        Some(self.load_event_at.filter(|_| !self.load_event_failed)? - self.started_at?)
+        if self.load_event_failed {
+            return None;
+        }
+        Some(self.load_event_at? - self.started_at?)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

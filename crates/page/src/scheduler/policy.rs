@@ -50,7 +50,7 @@ pub enum Profile {
     /// Like a browser: requests each resource after its discovery and processing, the most urgent first.
     #[default]
     Browser,
-    /// The order of a parallel downloader: the root document and its redirects, then all other resources at
+    /// Like a parallel downloader: requests the root document and its redirects, then all other resources at
     /// once in the order of the page, without processing times.
     Mget,
 }

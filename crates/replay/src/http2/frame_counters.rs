@@ -8,9 +8,9 @@ use crate::counters::TrafficCounters;
 /// Traffic of one stream in one direction, with times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DirectionTraffic {
-    /// Time of the stream's first byte in this direction, in ns of the monotonic clock; `None` before it.
+    /// Time of the stream's first byte in this direction, if any.
     pub first_ns: Option<u64>,
-    /// Time of the stream's latest byte in this direction, in ns of the monotonic clock; `None` before any.
+    /// Time of the stream's latest byte in this direction, if any.
     pub last_ns: Option<u64>,
     /// Bytes of the stream's HEADERS and CONTINUATION frames, including the headers of these frames.
     pub header_bytes: u64,

@@ -52,7 +52,10 @@ fn capacity(
 ) -> Poll<Result<usize, h2::Error>> {
     ready!(pending.poll_first(context));
     while stream.capacity() == 0 {
-        ready!(stream.poll_capacity(context)).unwrap_or_else(|| Err(Reason::CANCEL.into()))?;
+        let Some(capacity) = ready!(stream.poll_capacity(context)) else {
+            return Poll::Ready(Err(Reason::CANCEL.into()));
+        };
+        capacity?;
     }
     Poll::Ready(Ok(stream.capacity()))
 }

@@ -61,7 +61,7 @@ struct Shared {
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// True if the origins use TLS in the current load.
     encrypted: AtomicBool,
-    /// The permitted use of session tickets that clients get now: none, resumption, or also early data.
+    /// The limit of [`with_session_limit`] for connections that begin now.
     later: Mutex<SessionStart>,
     /// True during an earlier visit, in which clients get tickets before the measured load.
     visit: AtomicBool,
@@ -132,9 +132,10 @@ impl Origins {
     }
 
     /// Begins a page load: clears the log and the counts of requests for each resource. `encrypted` is true
-    /// to use TLS. `later` is what clients may do in later loads with the session tickets that they get in
-    /// this load. `visit` is true for a visit before the measured load. Origins then answer requests only
-    /// after the handshake, so that clients get tickets before the response.
+    /// to use TLS. `later` is the permitted use of the session tickets that clients get from now on. Unless
+    /// it is [`SessionStart::Early`], origins also reject early data. `visit` is true for a visit before the
+    /// measured load. Origins then answer requests only after the handshake, so that clients get tickets
+    /// before the response.
     pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();

@@ -52,7 +52,8 @@ struct Room {
     completed_ns: Arc<OnceLock<u64>>,
     /// Time without acknowledgment after which a probe is due.
     probe_after: Duration,
-    /// Bytes sent before the end of the QUIC handshake and not acknowledged yet, including lost bytes.
+    /// Bytes sent before the end of the QUIC handshake and not acknowledged yet, including lost bytes: an
+    /// upper bound of the bytes in flight.
     unacknowledged: u64,
     /// Value of `unacknowledged` when the last loss was detected; `None` before the first loss.
     when_lost: Option<u64>,

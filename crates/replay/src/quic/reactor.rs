@@ -22,7 +22,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Reactor {
-    /// True once a [`Runtime`] was created on this thread, which sends the queued datagrams.
+    /// True if the thread has a [`Runtime`], which sends the queued datagrams.
     running: bool,
     queued: VecDeque<Queued>,
     /// Time at which the kernel had no room for more datagrams; `None` if it has room.

@@ -50,7 +50,7 @@ impl QuicOrigin {
     }
 
     /// Accepts a QUIC connection, with the TLS configuration of its host, and answers the `ClientHello`.
-    /// `later` is the most that the client may do with the session tickets of this connection.
+    /// `later` is the limit of [`with_session_limit`].
     pub(crate) async fn accept(
         &self,
         incoming: Incoming,

@@ -43,7 +43,7 @@ type Observer = Box<dyn FnMut(Handshake) + Send>;
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates a handle with which tasks wait until `complete` is true, which the end of a handshake sets.
+    /// Creates a handle with which tasks wait for a handshake. Its end sets `complete` to true.
     pub fn subscribe(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }

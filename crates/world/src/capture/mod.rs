@@ -36,7 +36,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens a packet capture socket on each interface, with a buffer for `frames` frames.
+    /// Opens packet capture sockets at the client and the origins, each with a buffer for `frames` frames.
     pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
         let tap = |end| Topology::tap(end, frames).map(RefCell::new);
         Ok(Self { client: tap(&topology.client)?, origins: tap(&topology.origins)?, keys: Arc::default() })
@@ -54,8 +54,9 @@ impl Capture {
         self.keys.take();
     }
 
-    /// Returns a pcapng file of the packets that were captured before `unix_ns`, at client and origins. The
-    /// file begins with `comment`, and gives names to the IP addresses of `hosts` and `client`.
+    /// Returns a pcapng file of the packets that were captured up to `unix_ns`, at client and origins, and
+    /// the number of lost packets. The file begins with `comment`, and gives names to the IP addresses of
+    /// `hosts` and `client`.
     pub fn end_load(
         &self,
         comment: &str,

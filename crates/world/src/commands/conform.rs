@@ -182,7 +182,7 @@ impl SocketRecord {
                 syn_data_acked: info.syn_data_acked(),
                 fastopen_client_fail: info.fastopen_client_fail,
             }),
-            _ => Some(Self::default()),
+            Outcome::Failed | Outcome::Unknown => Some(Self::default()),
         }
     }
 }

@@ -11,8 +11,6 @@
 //! not delay a short packet after a pause. Active queue management (AQM) is inside `tbf`, which takes the
 //! next packet out of it early. So a packet leaves the AQM up to two packets earlier than with a real wire.
 
-use std::mem;
-
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
 use fastopen_netns::qdisc::{Qdisc, QdiscStats};
@@ -21,8 +19,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// The token bucket's burst is one packet and the bytes that the link sends in this time, in nanoseconds. The
-/// time exceeds the clock's resolution, so that the filter never sends late.
+/// Time in nanoseconds. The token bucket's burst is one packet and the bytes that the link sends in this
+/// time. It exceeds the clock's resolution, so that the filter never sends late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends, and its queueing disciplines.
@@ -38,8 +36,9 @@ impl Egress {
     }
 
     fn replace(&mut self, new: Vec<Qdisc>) -> Result<()> {
-        if !mem::take(&mut self.disciplines).is_empty() {
+        if !self.disciplines.is_empty() {
             self.routes.delete_qdiscs(self.interface)?;
+            self.disciplines.clear();
         }
         self.routes.add_qdiscs(self.interface, &new)?;
         self.disciplines = new;

@@ -260,11 +260,11 @@ impl Topology {
                 routes.add_address(INTERFACE, address)?;
             }
             routes.replace_route(&self.route(origin_network(Version::of(address)), address))?;
-            if address.is_ipv6()
-                && let Some(earlier) =
-                    self.client_ipv6.replace(Some(address)).filter(|earlier| *earlier != address)
-            {
-                routes.remove_address(INTERFACE, earlier)?;
+            if address.is_ipv6() {
+                let earlier = self.client_ipv6.replace(Some(address));
+                if let Some(earlier) = earlier.filter(|earlier| *earlier != address) {
+                    routes.remove_address(INTERFACE, earlier)?;
+                }
             }
         }
         Ok(())

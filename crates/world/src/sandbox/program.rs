@@ -89,7 +89,7 @@ impl Home {
     }
 }
 
-/// A running program. Dropping this value kills the program and all processes that it started.
+/// A running program. Dropping this value kills it and all other processes of the namespace.
 pub struct Program(pub Child);
 
 impl Drop for Program {

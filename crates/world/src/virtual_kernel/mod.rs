@@ -272,7 +272,7 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
-/// Converts the failure of a kernel that did not start, so that no job was running.
+/// Converts a failure without a running job: the kernel did not start, or it ran a command.
 impl From<Failure> for Unfinished {
     fn from(failure: Failure) -> Self {
         Self { job: None, failure }
@@ -385,10 +385,10 @@ fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
         let mut job = job?;
-        if let Some(file) = job.pointer_mut("/origins/bodies_file")
-            && let Some(inside) = file.as_str().and_then(|path| places.get(Path::new(path)))
-        {
-            *file = inside.to_string_lossy().into();
+        if let Some(file) = job.pointer_mut("/origins/bodies_file") {
+            if let Some(inside) = file.as_str().and_then(|path| places.get(Path::new(path))) {
+                *file = inside.to_string_lossy().into();
+            }
         }
         serde_json::to_writer(&mut changed, &job)?;
         changed.push(b'\n');

@@ -64,8 +64,8 @@ fn names_transport(
     })
 }
 
-/// Two pages whose generated bodies make a browser request the job's resources: one for loads in cleartext,
-/// and one for loads over TLS. Their URLs differ.
+/// Two pages whose generated bodies make a browser request the job's resources: the first for loads in
+/// cleartext, and the second for loads over TLS. Their URLs differ.
 pub struct SyntheticPages([SyntheticPage; 2]);
 
 impl SyntheticPages {

@@ -118,6 +118,7 @@ impl<'a> HeadPadder<'a> {
         let metadata = self.metadata(paused).len();
         let hints: usize = fields.iter().filter(|(name, _)| is_client_hint(name)).map(line_bytes).sum();
         let trusted = if is_trustworthy(url) {
+            // The network stack adds client hints again after a redirect.
             let hints_again = if hints == 0 { self.client_hints } else { 0 };
             ADDED_TO_TRUSTWORTHY.len() + metadata + hints_again
         } else {

@@ -96,7 +96,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection, and the returned task. `early` reports if early data was accepted.
+    /// Starts HTTP/3 on a connection. Also returns the task that drives it. `early` reports if early data was
+    /// accepted.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
