@@ -103,10 +103,11 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
     def observe(run: StartedRun) -> Iterator[Watch]:
         if run.not_kept is not None:
             print_message(f"not kept: {run.not_kept}")
+        expected_s = 0.0 if printing.quiet else _announce(run, store)
         watcher = RunWatcher(
             *(errors_console(), printing.quiet),
             pace=Pace.of(run.plan, run.store.pending()),
-            expected_s=0.0 if printing.quiet else _announce(run, store),
+            expected_s=expected_s,
             shorter=None if run.limit else partial(_ways_to_shorten, run),
             limit=run.limit,
         )

@@ -179,7 +179,7 @@ class Tls(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_sizes(cls, data: Any) -> Any:
+    def _upgrade_and_fill_in(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
         given = dict(data)
@@ -192,12 +192,12 @@ class Tls(Part):
 
     @model_validator(mode="after")
     def _settings_are_compatible(self) -> Self:
-        for key, otherwise, need in (
+        for key, allowed, need in (
             ("certificates", (None, *CLASSICAL), f"{self.certificates} certificates need"),
             ("certificate_compression", ("none",), "compressed certificates need"),
             ("ech", ("none",), "Encrypted ClientHello needs"),
         ):
-            if self.version != "1.3" and getattr(self, key) not in otherwise:
+            if self.version != "1.3" and getattr(self, key) not in allowed:
                 raise conflict(f"{need} TLS 1.3", "use --tls=1.3", f"tls.{key}", "tls.version")
         if self.session != "none" and self.tickets == 0:
             message, remedy = f"--session={self.session} needs session tickets", "use --tickets=1 or more"

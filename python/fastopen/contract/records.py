@@ -252,7 +252,7 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """Raised if fastopen's network emulator writes an invalid record. The message is the reason."""
+    """Raised if a text is not a valid record of the network emulator. The message is the reason."""
 
 
 class ContractVersionError(RecordError):

@@ -62,8 +62,9 @@ class ExecutorEngine:
     """An engine that runs jobs in virtual time as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Create an engine that runs `parallel` tasks at once, by default one for each worker. `maker`
-        identifies the program and the kernel that workers must run."""
+        """Create an engine that runs `parallel` tasks at once, by default one for each worker, or for
+        each core if the number of workers is unknown. `maker` identifies the
+        program and the kernel that workers must run."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
@@ -92,7 +93,7 @@ class ExecutorEngine:
                 if not finished:
                     return
                 # Successful tasks come first, so that their events are kept if a failed task stops the run.
-                for future in sorted(finished, key=lambda one: one.cancelled() or bool(one.exception())):
+                for future in sorted(finished, key=_failed):
                     sent = running.pop(future)
                     events, reason = _events_of(future)
                     yield from itertools.chain.from_iterable(map(_event, events))
@@ -116,8 +117,13 @@ class ExecutorEngine:
             raise _lost(error) from None
 
 
+def _failed(future: Future[list[Sent]]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a task and "". If its worker died, return no events and the error's text."""
+    """Return the events of a task and "". If the executor reports another error, return no events and its
+    text. Raises InputError, or MachineError if all workers are lost."""
     try:
         return future.result(), ""
     except (InputError, MachineError):

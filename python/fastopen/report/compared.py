@@ -156,7 +156,7 @@ def _plt_change(cell: CellChange) -> str:
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the statistically significant changes of page load times between two runs, largest first."""
+    """Return the results that are slower or faster in the second of two runs, largest change first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 

@@ -15,7 +15,8 @@ PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/
 
 def explained_grids(found: Explained) -> list[Grid]:
     grids = (cells_grid, properties_grid, changed_agreement_grid, disagreeing_cells_grid)
-    return [made for grid in grids if (made := grid(found)).rows]
+    made = [grid(found) for grid in grids]
+    return [one for one in made if one.rows]
 
 
 def cells_grid(found: Explained) -> Grid:

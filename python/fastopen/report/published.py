@@ -105,7 +105,7 @@ def published_grid(results: Results) -> Grid:
 def comparison_sentences(results: Results, *, short: bool = False) -> list[str]:
     """Return the sentences below the table that compares published figures with ours. They explain its
     remarks, such as `misprinted`, implausible published savings, and different page load times. `short`: True
-    if the table has short remarks for narrow terminals."""
+    if the table has short remarks for narrow terminals. Use them only if the table has rows."""
     found = discrepancies(results)
     used = {label for one in found for label in one.labels}
     lines = [

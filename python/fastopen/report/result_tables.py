@@ -150,7 +150,8 @@ def flight_grid(results: Results, page: str) -> Grid:
         for name in arms:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
             mark = BEYOND_BOUND if saving and saving.beats_bound else ""
-            beaten += [of_arm[name]] if mark else []
+            if mark:
+                beaten.append(of_arm[name])
             saved, most = (None, None) if saving is None else (saving.percent, saving.bound.percent)
             row += [known(saved, with_sign, mark=mark), known(most)]
         made.append(tuple(row))

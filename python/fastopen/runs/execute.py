@@ -258,8 +258,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Raise _HopelessError if all loads so far of the same kind as `load`, such as those without TFO, are
-        invalid for the same reason, on all pages and with all settings."""
+        """Remember a finished load. Raise _HopelessError if INVALID_ALIKE loads of its kind, such as those
+        without TFO, are all invalid for the same reason, on all pages and with all settings."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

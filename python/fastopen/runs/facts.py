@@ -13,6 +13,11 @@ from fastopen.common.versions import version_of
 from fastopen.contract.part import Part
 
 
+def _moment(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
 class Facts(BaseModel):
     """A stored JSON document. The keys that a subclass declares are validated, and others are allowed."""
 
@@ -20,7 +25,7 @@ class Facts(BaseModel):
 
 
 class Environment(Facts):
-    started: Annotated[str, AfterValidator(datetime.fromisoformat)] | None = None
+    started: Annotated[str, AfterValidator(_moment)] | None = None
     versions: dict[str, str] = {}
     clients: dict[str, str | dict[str, Any] | None] | None = None
     virtual_kernel: dict[str, str] | None = None

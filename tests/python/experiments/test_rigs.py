@@ -99,7 +99,7 @@ def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
     assert [each.assumed for each in space.properties] == [False, True, True]
 
 
-def test_a_setting_is_the_base_with_the_properties_of_its_rig(tmp_path: Path) -> None:
+def test_a_reproduction_is_the_base_with_the_properties_of_its_rig(tmp_path: Path) -> None:
     space = space_of(tmp_path)
     three, _, delay = space.properties
     base, changed = space.reproduction((), "example"), space.reproduction((three, delay), "example")

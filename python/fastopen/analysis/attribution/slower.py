@@ -135,7 +135,7 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find newer HTTP versions that load a page more slowly than the oldest version of the run, without TFO.
+    """Find later HTTP settings (newer versions, `recorded`) slower than the run's first one, without TFO.
     Likewise, find kinds of TLS session (resumed, early data) that are slower than the simplest kind. Each
     load must be slower than every load of the faster result, by more than the smallest effect that matters.
     Yield (faster result, slower result, number of a repeat in which both have a valid load)."""
@@ -403,7 +403,7 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
-    """Yield sentences on newer HTTP versions with which the page loads more slowly than with the oldest one,
+    """Yield sentences on later HTTP settings (newer versions, `recorded`) that are slower than the first one,
     and on kinds of TLS session that are slower than the simplest one. Each sentence gives the reason."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))

@@ -1,12 +1,17 @@
 """Define the findings of an audit of published results, and the kinds of faults that it finds."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastopen.analysis.audit.table import PrintedCell
 
+Kind = Literal[
+    "improvement", "rounding", "sign", "swapped_columns", "units", "monotony", "growth", "slope", "bound",
+    "below_rtt", "below_rate", "duplicate",
+]  # fmt: skip
+
 # The meaning of each kind, as shown to readers. docs/audit.md gives the reasons.
-MEANING: Final = {
+MEANING: Final[dict[Kind, str]] = {
     "improvement": "the printed improvement contradicts the cell's own two times",
     "rounding": "the printed improvement is the cell's own, but rounded wrongly",
     "sign": "a slowdown is printed as a gain, or a gain as a slowdown",
@@ -22,7 +27,7 @@ MEANING: Final = {
 }
 
 # Kinds that are questions about a cell and not faults, because a load can have such times.
-QUESTIONS: Final = frozenset({"slope"})
+QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class AuditFinding:
     `monotony`: the page loads sooner over a longer RTT. `detail`: the fault with its figures, as text."""
 
     cell: PrintedCell
-    kind: str
+    kind: Kind
     detail: str
 
     def as_json(self) -> dict[str, Any]:

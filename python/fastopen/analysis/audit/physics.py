@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from fastopen.analysis.audit.kinds import AuditFinding
 from fastopen.analysis.audit.table import FIRST_FLIGHTS, UNITS_S, PrintedCell
@@ -113,7 +113,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row, of those with a shorter RTT, whose load time fits the fewest handshakes."""
+    """Map each RTT to the row, of those with a shorter RTT above 0, whose load time fits the fewest
+    handshakes; to None without such a row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -193,26 +194,31 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
     """Compare three published rows, sorted by RTT, each with two times: with and without TFO. Yield a finding
     that doubts the last row if only one of its times grows too slowly: less than half as fast with the RTT
     between the last two rows as between the first two."""
-    without = ("without TFO", *_bend(cells, [one.off for one in cells]))
-    with_tfo = ("with TFO", *_bend(cells, [one.tfo for one in cells]))
+    without = _bend("without TFO", cells, [one.off for one in cells])
+    with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
     for falls, other in ((without, with_tfo), (with_tfo, without)):
-        name, before, after, kept = falls
-        other_name, other_before, other_after, other_kept = other
-        if kept < 0 < other_kept:
+        if falls.kept < 0 < other.kept:
             detail = (
-                f"{name} each ms of RTT adds {_slope(before)} ms from {near} to {at} ms"
-                f" and {_slope(after)} ms from {at} to {far} ms,"
-                f" {other_name} {_slope(other_before)} and {_slope(other_after)}:"
+                f"{falls.name} each ms of RTT adds {_slope(falls.before)} ms from {near} to {at} ms"
+                f" and {_slope(falls.after)} ms from {at} to {far} ms,"
+                f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
                 " is this cell the measured time?"
             )
             yield AuditFinding(cells[-1].cell, "slope", detail)
 
 
-def _bend(cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> tuple[Decimal, Decimal, int]:
-    """Return (slope, slope, sign) for three rows: the page load time that each ms of RTT adds between the
-    first two, and between the last two. The sign is 1 if the second slope exceeds half of the first, else
-    -1. It is 0 if the times are rounded too much to tell."""
+class _Bend(NamedTuple):
+    """The load time that each ms of RTT adds, `before` and `after` the middle of three rows. `kept` is 1 if
+    the second slope exceeds half of the first, else -1. It is 0 if the times are rounded too much to tell."""
+
+    name: str
+    before: Decimal
+    after: Decimal
+    kept: int
+
+
+def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
     before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second
@@ -220,7 +226,7 @@ def _bend(cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> tuple[Deci
     slack = (at + far) / second + SLOPE_MIN * (near + at) / first
     kept = after - SLOPE_MIN * before
     clear = times[1] - at > times[0] + near and abs(kept) > slack
-    return before, after, (1 if kept > 0 else -1) if clear else 0
+    return _Bend(name, before, after, (1 if kept > 0 else -1) if clear else 0)
 
 
 def _slope(slope: Decimal) -> str:

@@ -55,7 +55,8 @@ class Reason:
 @dataclass(frozen=True)
 class CellResult:
     """The result of a page under fixed conditions: numbers of loads and connections, median page load time
-    (PLT), and, with TFO, its median saving over `pairs` of loads. `reasons`: why loads are invalid."""
+    (PLT), and, with TFO, its median saving over `pairs` of loads; None without a valid load. `reasons`: why
+    loads are invalid."""
 
     cell: Cell
     loads: int

@@ -39,7 +39,6 @@ def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[A
     """Return the round trips until the first byte of the page's first response, by network and settings, use
     of TFO, and size of the certificate chain in bytes. Empty for fewer than SIZES_MIN sizes, or if a link's
     rate is limited, because then every byte takes time."""
-    # With a limited rate, every byte takes time.
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -32,9 +32,8 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on connections and their first packets in one page load. `client_bytes`: the bytes that the
-    client sends first on the connection of the HTML document. `first_byte_rtts`: the RTTs from opening this
-    connection to the first byte of the response. Only connections with TLS are counted. None: unknown."""
+    """Figures on connections and their first packets in one page load. The counts are of connections with
+    TLS. A figure is None if it is unknown; `client_bytes` also over QUIC."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS

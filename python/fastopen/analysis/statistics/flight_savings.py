@@ -23,7 +23,7 @@ SESSIONS: Final = get_args(SessionStart)
 
 
 @dataclass(frozen=True)
-class Handshakes:
+class HandshakeKinds:
     """The handshakes of a connection with TLS before its first request. `session`: new, resumed, or with
     early data. `without_tcp`: True if nothing waits for a TCP handshake, because of TFO or QUIC."""
 
@@ -32,7 +32,7 @@ class Handshakes:
     without_tcp: bool
 
     @classmethod
-    def of(cls, setup: Setup, arm: Arm) -> "Handshakes | None":
+    def of(cls, setup: Setup, arm: Arm) -> "HandshakeKinds | None":
         """Return the handshakes that connections need with `setup`, with or without TFO; None without TLS."""
         if setup.tls is None:
             return None
@@ -67,14 +67,14 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
         return {}
     percents: dict[int, float] = {}
-    compared: dict[int, tuple[Cell, Handshakes]] = {}
+    compared: dict[int, tuple[Cell, HandshakeKinds]] = {}
     for group in results.groups_differing_in(results.cells, *apart, "http"):
         of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
             over_tcp = of_version.get("2") if version == "3" else None
             plain = _plainest(setups, over_tcp or cells)
             for result in cells:
-                handshakes = Handshakes.of(setups[result.cell.setup], result.cell.arm)
+                handshakes = HandshakeKinds.of(setups[result.cell.setup], result.cell.arm)
                 if handshakes is None or plain is None or plain is result:
                     continue
                 if plain.plt_ms_median and result.plt_ms_median:
@@ -99,7 +99,7 @@ def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResul
 def _bounds(
     store: RunStore,
     experiment: Experiment,
-    compared: Mapping[int, tuple[Cell, Handshakes]],
+    compared: Mapping[int, tuple[Cell, HandshakeKinds]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
     """Return the most time that the shorter handshakes of each result can save, by the result's index.
@@ -107,12 +107,12 @@ def _bounds(
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())
-    waited: dict[tuple[int, Handshakes], list[tuple[int, int | None]]] = defaultdict(list)
+    waited: dict[tuple[int, HandshakeKinds], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
         cell = plain[row.cell]
         network, _ = loaded_with(experiment, cell, row.repeat)
-        base = Handshakes.of(experiment.setups[cell.setup], cell.arm)
+        base = HandshakeKinds.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
         for shorter in set(wanted[row.cell]):
             avoided = partial(_avoided, plain=base, shorter=shorter, network=network)
@@ -122,7 +122,9 @@ def _bounds(
     return {index: bound for index, bound in bounds.items() if bound is not None}
 
 
-def _avoided(connection: Connection, plain: Handshakes, shorter: Handshakes, network: Network) -> Span | None:
+def _avoided(
+    connection: Connection, plain: HandshakeKinds, shorter: HandshakeKinds, network: Network
+) -> Span | None:
     """Return the time span of a connection's handshakes that the kind `shorter`, not `plain`, would avoid."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0

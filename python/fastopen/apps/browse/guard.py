@@ -218,7 +218,10 @@ class Guarded(RequestHandler):
         letters, digits, dots and hyphens. `kind` is its content type."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        if isinstance(content, str):
+            self.send(content)
+        else:
+            self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
         """Send an error message: as plain text if access was refused, as a note if browse.js requested a part

@@ -335,6 +335,8 @@ async def runs_compared(at: Guarded) -> None:
         at.show("compare.html.jinja", title="Two runs compared", names=names, limit=limits)
         return
     asked = [parse_limit(text) for text in filter(None, limits.split(","))]
+    for name in names:
+        at.kept.find(name)  # an unknown name must not wait until the other run was read
     before, after = [await at.kept.side(name) for name in names]
 
     def compared() -> Markup:

@@ -76,7 +76,7 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `name` describes the load in words. `path` is its critical
+    """A page load, as `fastopen browse` shows it. `path` is its critical
     path; None if there is none. `tables` has its connections, requests and kernel counters. `others` has the
     names and numbers of related loads: other attempts, and the same load without or with TFO. `neighbours`
     are the numbers of the previous and the next load, each None if missing."""
@@ -179,10 +179,12 @@ def _facts(table: str, row: tuple[Any, ...]) -> Grid:
 
 
 def _entry(value: Any) -> Entry:
-    if isinstance(value, bool):
+    if value is None:
+        text = "-"
+    elif isinstance(value, bool):
         text = "yes" if value else "no"
     else:
-        text = "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+        text = f"{value:.3f}" if isinstance(value, float) else str(value)
     return Entry(text, value=value)
 
 

@@ -119,7 +119,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """Return the compiler command of a typical kernel source file, without arguments that name the file."""
+    """Return the compiler and flags of a typical kernel source file, without flags for this file only."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")

@@ -28,10 +28,10 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return the optional boot arguments, of three, that this User-Mode Linux kernel supports.
+    """Return those of the three optional boot arguments that this User-Mode Linux kernel supports.
 
-    `seccomp=on` makes system calls faster than ptrace does. With `free-clock`, reading the clock takes no
-    virtual time. With `direct-init`, the first program runs in the kernel's process."""
+    `seccomp=on` makes system calls faster than ptrace does. With `free-clock` (patch 0003), reading the clock
+    takes no virtual time. With `direct-init` (patch 0004), init runs in the kernel's process."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:

@@ -93,7 +93,7 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """Return the server's TCP segments per answered transaction; None with a SYN flood, or without answer."""
+    """Return the server's TCP segments per answered transaction; None with a SYN flood or without answers."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins
@@ -104,8 +104,8 @@ def segments(record: TransactionsRecord) -> float | None:
 class CellRow:
     """The results of a server benchmark with one combination of settings (`cell`). `records` has the valid
     results by number of the repeat. `baseline` has those without TFO; it is empty if `cell` itself is without
-    TFO. `repeats` counts valid and invalid results. `reasons` maps each kind of invalid result to their
-    number and the detail of the first one."""
+    TFO. `repeats` counts valid and invalid results. `reasons` maps each kind of invalid result to the
+    number of such results and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]

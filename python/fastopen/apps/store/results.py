@@ -135,7 +135,8 @@ def verify(
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
     `maker` is the program and kernel of `engine`. Results of other programs or kernels are skipped. If two
-    results differ, both go to the folder DISPUTED. `chance` selects the results; None for a random choice."""
+    results differ, both go to the folder DISPUTED. `chance` selects the results; None for a random
+    choice. Raises InputError, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

@@ -35,7 +35,7 @@ class ClientComparison(TwoTimes):
     """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`). Times are
     page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
     requests. Chromium did not make the `missing` ones, but `extra` others. Chromium requests `unlike`
-    resources at another time than the page lists, or never: the generated HTML or CSS is too short."""
+    resources at another time than the page lists, or never: the generated bodies have no room."""
 
     page: str
     arm: str

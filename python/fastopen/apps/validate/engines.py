@@ -108,7 +108,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the page load time with fastopen's link model minus that with netem in ms, or None."""
+        """Return the load time in ms with fastopen's link model minus that with netem, if both are known."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 

@@ -78,9 +78,9 @@ def validate_replays(
 ) -> ReplayValidation:
     """Replay recordings, and compare the page load times with the recorded times.
 
-    `engine` is `virtual` (time) by default if this machine can, or else `host` (real time), with the median
-    of `repeats` loads. `jobs` is the number of replays at once. `rules` derive the network from a recording.
-    `watch` is called with the progress. Raises MachineError if the engine cannot run."""
+    `engine` is `virtual` (time) by default if this machine supports it, else `host` (real time), with the
+    median of `repeats` loads. `jobs` is the number of replays at once. `rules` derive the network from a
+    recording. `watch` is called with the progress. Raises MachineError if the engine cannot run."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []

@@ -40,9 +40,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
     """The predicted and measured page load times over the network `after`, with the use of TFO `arm`. The
-    prediction comes from `client` loading a recording made over the network `before`. `predicted_range_ms` is
-    the central 90 % of predicted times. `saving_error_points` is the predicted minus the measured saving by
-    TFO, in percentage points. `error` is the step of the load that was predicted worst, if any."""
+    prediction comes from `client` loading a recording made over the network `before`."""
 
     page: str
     before: Network
@@ -105,9 +103,9 @@ class Transfer:
     loads: PageLoads
     repeats: int
 
-    def predictions(self, page: Page, watch: Watch) -> Iterator[Prediction]:
-        """Return the predicted page load times of a page. Raises InputError if its recording is invalid."""
-        recorded = self._recorded(page, watch)
+    def predictions(self, page: Page, recorded: ImportedPage, watch: Watch) -> Iterator[Prediction]:
+        """Yield a comparison of predicted and measured times of a page for each client, network and use of
+        TFO. `recorded` is the page as `record` returns it."""
         assert recorded.recording is not None
 
         def loaded(imported: Page) -> LoadRecord:
@@ -121,7 +119,7 @@ class Transfer:
         predicted = self._loaded(imported, (LOADER.label, CHROMIUM.label), watch)
         return self._compared((page, measured), (imported, predicted))
 
-    def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
+    def record(self, page: Page, watch: Watch) -> ImportedPage:
         """Load the page once over the network `before`, and return the page imported from that load's HAR."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
@@ -229,11 +227,14 @@ def transfer(
     failed = False
     with page_watchers(quiet=quiet) as watch:
         for page in imported:
+            watcher = watch(page.name)
             try:
-                found += task.predictions(page, watch(page.name))
+                recorded = task.record(page, watcher)
             except InputError as error:
                 print_message(f"left out: {error}")
                 failed = True
+                continue
+            found += task.predictions(page, recorded, watcher)
     if json:
         print_json(
             {"format": "fastopen-transfer/1", "pages": [one.as_json() for one in found], **summary(found)}

@@ -64,7 +64,8 @@ def export_filmstrips(
 ) -> int:
     """Write screenshots of example loads, without and with TFO, as a strip (PNG) and an animation (GIF) for
     each page, network and setting. Return the number of strips. `place`: the run, for messages. `watch`: a
-    function to call with the number of strips so far. Raises InputError if the run has no screenshots."""
+    function to call with the number of strips so far. Raises MachineError without Pillow, and
+    InputError for missing or damaged screenshots."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(analysis, place), 1):

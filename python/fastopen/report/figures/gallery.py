@@ -54,8 +54,8 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
-    """Yield two example page loads, without and with TFO, for each page, network and setting. TFO saves about
-    the median in them. An item is (page, network and setting, such as `20 ms`, page loads by use of TFO)."""
+    """Yield the known example page loads, without and with TFO, for each page, network and setting. TFO saves
+    about the median in them. An item is (page, network and setting, page loads by use of TFO)."""
     shown = analysis.attribution.shown
     for name, place in analysis.all_places():
         pair = [one.cell for one in (place.baseline, place.headline) if one]

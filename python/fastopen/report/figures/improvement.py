@@ -59,11 +59,11 @@ def _saving(result: CellResult) -> dict[str, float | None]:
     return {"gain": result.improvement_percent, "low": low, "high": high}
 
 
-def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
+def _chart(rows: list[dict[str, Any]], x_title: str) -> Any:
     values = list(dict.fromkeys(row["x"] for row in rows))
     arms = len({row["arm"] for row in rows})
     axis = alt.Axis(labelAngle=0, labelLimit=0)
-    place = alt.X("x:N", sort=values, title=heading, axis=axis, scale=alt.Scale(paddingInner=0.25))
+    place = alt.X("x:N", sort=values, title=x_title, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
     # Leave room for a mark above the highest bar, which would otherwise push up the panel's heading.
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)

@@ -102,5 +102,7 @@ def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
     # fair coin thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order
     # Statistics, section 7.1).
     count = len(ordered)
+    if not count:
+        return None
     k = interval_ends(count)[0] if count < 1000 else int((count - 1.96 * count**0.5) / 2)
     return (ordered[k - 1], ordered[count - k]) if k else None

@@ -79,7 +79,7 @@ def _cost(
 ) -> Cost | None:
     """Select page load times from `plts_ms`: with `small` certificates, with `large` ones, and with large
     ones and one remedy, such as compression. Return None if a time without a remedy is unknown."""
-    window = min(way.window_segments for way in plts_ms)
+    window = min(settings.window_segments for settings in plts_ms)
     plain = LoadSettings(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
     if dear is None or not base:

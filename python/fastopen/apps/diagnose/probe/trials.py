@@ -55,7 +55,7 @@ def target_of(text: str) -> Target:
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
         raise InputError("invalid server", text, "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST")
-    encrypted = found["scheme"] == "https" if found["scheme"] else port in TLS_PORTS
+    encrypted = (found["scheme"] == "https") if found["scheme"] else (port in TLS_PORTS)
     return Target((found["v6"] or found["name"]).lower(), port, "https" if encrypted else "http")
 
 
@@ -198,9 +198,9 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of testing a server's TCP Fast Open with several connections. `cookie` is True if the
-    client got a TFO cookie or already had one (`cookie_before`). `asking_dropped` is True if all cookie
-    requests or their SYN-ACKs were lost. `data_with_cookie` is the treatment of SYN data sent with a cookie.
+    """The results of testing a server's TCP Fast Open with several connections. `asking_dropped` is True if
+    all cookie requests or their SYN-ACKs were lost. `data_with_cookie` is the treatment of SYN data with a
+    cookie.
     `disabled_here` is True if this machine's kernel has paused TFO, since it suspects a black hole.
     `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
 

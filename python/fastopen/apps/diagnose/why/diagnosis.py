@@ -220,4 +220,5 @@ def _set(value: int) -> str:
 
 
 def _shown(one: LocalListener) -> str:
-    return f"{f'[{one.address}]' if ':' in one.address else one.address}:{one.port} ({one.process})"
+    host = f"[{one.address}]" if ":" in one.address else one.address
+    return f"{host}:{one.port} ({one.process})"
