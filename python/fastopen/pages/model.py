@@ -237,8 +237,8 @@ class Page(BaseModel):
         """Return a SHA-256 that identifies the page's content. It is the same in later versions of fastopen,
         and does not depend on `notes`, `body_offset` and `head_offset`."""
         # Keys of later versions are left out at their defaults, so that older pages keep their digests.
-        offsets = {"__all__": {"body_offset", "head_offset"}}
-        data = self.model_dump(exclude={"notes": True, "resources": offsets})
+        data = self.model_dump(exclude={"resources": {"__all__": {"body_offset", "head_offset"}}})
+        data["notes"] = ()
         for resource in data["resources"]:
             for key in _LATER_KEYS:
                 if resource[key] == Resource.model_fields[key].default:
