@@ -47,19 +47,19 @@ SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions"
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", q.DURATION, "Round-trip time of the access link.", paths=("rtt_us",),
-    example="20ms,100ms", default=_RTTS, default_meaning=f"of --network or {_RTTS}", header="RTT\nms",
+    example="20ms,100ms", default=_RTTS, header="RTT\nms",
     phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", q.RATE, "Rate to the client, or none.", paths=("down.rate_bit_per_s",),
-        example="2mbit,4mbit", default=_RATES.down, default_meaning=f"of --network or {_RATES.down}",
+        example="2mbit,4mbit", default=_RATES.down,
         header="down\nMbit/s", phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", q.RATE, "Rate from the client, or none.", paths=("up.rate_bit_per_s",),
-        example="256kbit,1mbit", default=_RATES.up, default_meaning=f"of --network or {_RATES.up}",
+        example="256kbit,1mbit", default=_RATES.up,
         header="up\nMbit/s", phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(

@@ -59,11 +59,11 @@ def command(
         Option(
             metavar="CONDITION",
             help="Load only pages that meet this condition: 'connections > 20 and hosts < 50'"
-            " (docs/measurements/corpora.md).",
+            " (docs/pages.md).",
         ),
     ] = "",
     sample: Annotated[
-        int | None, Option(min=1, metavar="N", help="Load only N of the pages, chosen by the seed.")
+        int | None, Option(min=1, metavar="N", help="Load only N of the pages, chosen by --seed, or by 0.")
     ] = None,
     library: Annotated[
         list[Path] | None,
