@@ -152,8 +152,11 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
     if old.deterministic and new.deterministic:
         return Basis.EXACT
     repeats = old.plts_ms.keys() & new.plts_ms.keys()
-    was, now = (run.seeds for run in runs)
-    alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
+    (was, first), (now, second) = ((run.seeds, run.results.experiment.vary) for run in runs)
+    # With other variations, equal seeds sample other inputs.
+    alike = first == second and all(
+        was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats
+    )
     return Basis.PAIRED if repeats and alike else Basis.SAMPLES
 
 

@@ -113,6 +113,17 @@ def test_loads_pair_where_they_drew_the_same(tmp_path: Path) -> None:
     assert "seed 7 in A, 8 in B" in map(str, samples.settings)
 
 
+def test_a_load_without_samples_is_not_a_pair_of_the_first_sample(tmp_path: Path) -> None:
+    alike: dict[str, Any] = {"repeats": 6, "rtts_ms": (20,)}
+    plain = run(tmp_path / "a", **{**alike, "repeats": 1})
+    drawn = run(tmp_path / "b", vary={}, **alike)
+    assert {cell.basis for cell in compared(plain, drawn).cells} == {Basis.SAMPLES}
+    other = run(tmp_path / "c", vary={"rtt": 0.2}, **alike)
+    assert {cell.basis for cell in compared(drawn, other).cells} == {Basis.SAMPLES}
+    again = run(tmp_path / "d", vary={}, setups=WINDOW_4, **alike)
+    assert {cell.basis for cell in compared(drawn, again).cells} == {Basis.PAIRED}
+
+
 def sign_of(change: Change) -> int | None:
     """Return the sign of a change if its interval leaves no doubt, otherwise None."""
     assert change.interval is not None
