@@ -4,8 +4,8 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from fastopen.common.closing import Closing
 from fastopen.common.collector import collector_paused
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, collected
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
@@ -203,16 +203,23 @@ class RunReader(Closing):
         )
         return {cell: (done, valid) for cell, done, valid in rows}
 
-    def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
+    def documents(
+        self, job: str | None = None, lost: list[InputError] | None = None
+    ) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
         """Yield the row and the record of each load, of all jobs or of the given job. Records are decoded
-        JSON without validation, which is five times as fast as `load_records`."""
+        JSON without validation, which is five times as fast as `load_records`. With `lost`, append the errors
+        of damaged records to it, and yield the others as far as the file can be read."""
         records = "JOIN records ON records.load = loads.number"
         query = _LOADS.format(record=", record_zlib", more=records, order="loads.number")
-        for *row, record in self.rows_of(query):
-            if job is None or row[0] == job:
-                with self._parsing("a record"):
-                    found = self._load_row(row), dict(json.loads(self._text(record)))
-                yield found
+        guarded = nullcontext if lost is None else partial(collected, lost)
+        with guarded():
+            for *row, record in self.rows_of(query):
+                found = None
+                if job is None or row[0] == job:
+                    with guarded(), self._parsing("a record"):
+                        found = self._load_row(row), dict(json.loads(self._text(record)))
+                if found is not None:
+                    yield found
 
     def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
         """Yield (page, network's index, measured minus requested RTT in us) for each emulated network."""

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from fastopen.runs.export import Format, export
 from fastopen.runs.export import formats as export_formats
 from fastopen.runs.export.har import _connection as har_connection
 from fastopen.runs.flat_tables import TABLES
+from fastopen.runs.schema import FILE
 from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
 from places import GOLDEN
 from runs.har_schema import SCHEMA
@@ -242,6 +245,29 @@ def test_an_export_that_breaks_off_leaves_nothing(kept: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             exported(kept, form, watch=stop)
     assert sorted(path.name for path in kept.parent.iterdir() if path.name.startswith(("p", "c", "h"))) == []
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "har"])
+def test_the_readable_loads_of_a_damaged_run_are_exported(kept: Path, form: Format) -> None:
+    with closing(sqlite3.connect(kept / FILE)) as database, database:
+        database.execute("UPDATE records SET record_zlib = x'00' WHERE load IN (2, 5)")
+    with pytest.raises(InputError, match=r"kept: damaged: .*; readable loads exported: 10; run "):
+        exported(kept, form)
+    place = kept.parent / form
+    assert len(hars(place) if form == "har" else rows_of(place / f"loads.{form}")) == 10
+    with closing(sqlite3.connect(kept / FILE)) as database, database:
+        database.execute("UPDATE records SET record_zlib = x'00'")
+    with pytest.raises(InputError, match="kept: damaged"):
+        exported(kept, form, replace=True)
+    with RunStore.open(kept) as run, pytest.raises(InputError, match="kept: damaged"):
+        export(run, kept.parent / "none", form)
+    assert not (kept.parent / "none").exists()
+
+
+def rows_of(table: Path) -> list[Any]:
+    if table.suffix == ".parquet":
+        return list(pq.read_table(table).to_pylist())
+    return [*csv.DictReader(table.read_text().splitlines())]
 
 
 def test_an_export_never_overwrites_and_clears_what_a_killed_one_left(kept: Path) -> None:

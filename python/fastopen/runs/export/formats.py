@@ -36,18 +36,24 @@ def export(
     """Write the page loads of a run into a new folder, in the file format `form`, and return their number.
 
     With `job`, a job's id, write only the loads of this job. `replace` removes an earlier export in the
-    folder. `watch` is called with the number of loads written so far. Raises InputError if the run is damaged
-    or has no such job or no screenshots, and the errors of `atomic_folder`."""
+    folder. `watch` is called with the number of loads written so far. Raises InputError if the run has no
+    such job or no screenshots, and the errors of `atomic_folder`. If the run is damaged, it raises InputError
+    after writing the readable loads, if there are any."""
     run.check_job(job)
     count, at = 0, ""
+    lost: list[InputError] = []
     try:
         with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
-            for count, (row, record) in enumerate(run.documents(job), 1):
+            for count, (row, record) in enumerate(run.documents(job, lost), 1):
                 at = f"{row.job} {row.load}"
                 write(row, record)
                 watch(count)
+            if lost and not count:
+                raise lost[0]
     except _UNLIKE_A_RECORD as error:
         raise damaged(f"the record of {at}: {error!r}", run.place) from None
+    if lost:
+        raise InputError(f"{lost[0].message}; readable loads exported: {count:,}", run.place, lost[0].remedy)
     return count
 
 
