@@ -127,8 +127,8 @@ _NETWORK: Final = (
     Factor(
         "resolver_rtt", "network", q.DURATION_OR_NONE, "RTT to the resolver.", paths=("resolver_rtt_us",),
         example="5ms,20ms", default_meaning="RTT of the link", header="resolver\nms",
-        phrase="resolver at {} ms", absent_phrase="no resolver RTT", label="resolver{}ms",
-        columns=("resolver_rtt_ms",), needs=("names", "none"),
+        long_name="RTT to the resolver", phrase="a resolver at {} ms", absent_phrase="no lookups",
+        label="resolver{}ms", columns=("resolver_rtt_ms",), needs=("names", "none"),
     ),
     Factor(
         "resolver", "network", q.TEXT, "Behaviour of the resolver: answers, drop-first, silent or nxdomain.",

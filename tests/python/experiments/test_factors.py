@@ -151,6 +151,11 @@ def test_people_call_a_factor_by_whole_words_and_its_unit_stands_apart() -> None
     assert named["chain_bytes"] == ("chain", "bytes")
 
 
+def test_values_follow_the_word_with_in_sentences() -> None:
+    values = [one.template.removeprefix(f"{one.title} ") for one in FACTORS if one.header]
+    assert [value for value in values if re.match(r"(?:at|behind|in|of|with) ", value)] == []
+
+
 def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     assert by_options({}) == by_file(tmp_path, {}) == by_call({})
     usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
