@@ -9,7 +9,7 @@ from typing import Annotated, Final, NoReturn
 
 from typer import Argument, Option
 
-from fastopen.common.errors import unwritable
+from fastopen.common.errors import InputError, unwritable
 from fastopen.engines import find_program
 
 PANEL: Final = "Real networks and programs"
@@ -63,6 +63,8 @@ def replace_by_front(
     of the module fastopen.apps.programs.front. Raises InputError or MachineError for a bad `report`."""
     # Without a process in between, the shell signals the front directly, and sees its stops and exit code.
     if report is not None:
+        if report.is_dir():
+            raise InputError("is a folder", str(report), "give a file")
         try:
             report.touch()
             if report.is_file():
