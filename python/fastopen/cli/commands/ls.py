@@ -14,6 +14,7 @@ from fastopen.cli.output import console, print_json, print_line
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common import units
+from fastopen.common.errors import InputError
 from fastopen.common.grid import Entry, Grid, Tone, figures, keys, listing
 from fastopen.common.terminal import STYLES, fits
 from fastopen.runs import RunSummary, list_runs, runs_folder
@@ -31,6 +32,8 @@ def command(
 ) -> None:
     """List kept runs, oldest first."""
     place = folder or runs_folder()
+    if folder is not None and not folder.is_dir():
+        raise InputError("no such folder", str(folder), "give a folder of runs, or leave it out")
     runs = list_runs(place)
     if json:
         documents = [{**asdict(run), "folder": str(run.folder), "name": run.folder.name} for run in runs]
