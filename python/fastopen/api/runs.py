@@ -27,7 +27,14 @@ from fastopen.report import flat_cells, results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
 from fastopen.runs.flat_tables import TABLES, Flattener, Row
-from fastopen.workflows.run import RunOptions, StartedRun, Watch, run_experiment, until_interval
+from fastopen.workflows.run import (
+    MAX_REPEATS,
+    RunOptions,
+    StartedRun,
+    Watch,
+    run_experiment,
+    until_interval,
+)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -188,7 +195,7 @@ def run(
     jobs: int | None = None,
     kernel: str | None = None,
     until_ci: str | None = None,
-    max_repeats: int = 100,
+    max_repeats: int = MAX_REPEATS,
     shard: str | None = None,
     store: str | Path | None = None,
     executor: Executor | None = None,

@@ -39,7 +39,7 @@ from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.quick import QUICK_S, REDUCIBLE, quickened
-from fastopen.workflows.run import RunOptions, until_interval
+from fastopen.workflows.run import MAX_REPEATS, RunOptions, until_interval
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,13 @@ class RunSettings:
         ),
     ] = None
     max_repeats: Annotated[
-        int, Option(min=1, max=REPEATS_MAX, help="Upper limit of loads of each cell with --until-ci.")
-    ] = 100
+        int | None,
+        Option(
+            min=1,
+            max=REPEATS_MAX,
+            help=f"Upper limit of loads of each cell with --until-ci. (default: {MAX_REPEATS})",
+        ),
+    ] = None
     kernel: KernelOption = None
     jobs: JobsOption = None
     json: JsonOption = False
@@ -134,8 +139,10 @@ class RunSettings:
 
         `named` has the settings that the user gave. `--quick` keeps their values, and may leave out values of
         other settings. If `named` is None, it keeps all. `others` are further fields of RunOptions."""
-        if self.label and self.no_keep:
-            raise InputError("needs a kept run", "--label", "drop --no-keep")
+        if self.no_keep:
+            self._check_not_kept()
+        if self.max_repeats is not None and self.until_ci is None:
+            raise InputError("needs --until-ci", "--max-repeats", "add it, or drop --max-repeats")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
         if self.quick:
             if self.until_ci is not None:
@@ -154,7 +161,7 @@ class RunSettings:
             watched=Watched(packets=self.pcap, tcp_trace=self.tcp_trace),
             kernel=self.kernel,
             jobs=self.jobs,
-            until=until_interval(self.until_ci, self.max_repeats, experiment.repeats),
+            until=until_interval(self.until_ci, self.max_repeats or MAX_REPEATS, experiment.repeats),
             limit_s=QUICK_S if self.quick else None,
             samples_by_default=self.vary is None and self.repeats is None,
             shard=shard,
@@ -164,6 +171,14 @@ class RunSettings:
         asked = _with_control(experiment) if self.aa else experiment
         with on_workers(options, self.workers) as placed:
             run_and_print(asked, imported, placed, Printing(self.json, self.quiet, self.report, self.plot))
+
+    def _check_not_kept(self) -> None:
+        """Raise InputError if another option has no effect without a kept run."""
+        needing = {"--label": self.label, "--report": self.report, "--tcp-trace": self.tcp_trace}
+        for name in filter(needing.get, needing):
+            raise InputError("needs a kept run", name, "drop --no-keep")
+        if self.output is not None and self.shard is None:
+            raise InputError("cannot be combined with --no-keep", "--output", "drop one of them")
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
         """Return the part of the run that `--shard` requests. `seed_drawn` is True if the user gave no seed.

@@ -49,6 +49,8 @@ from fastopen.workflows.engines import EngineSet, auto_engine
 
 Watch = Callable[[RunProgress], None]
 NOT_MODIFIED: Final = 304
+# The default limit of repeats that are added until intervals are narrow enough.
+MAX_REPEATS: Final = 100
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,6 @@ def test_a_run_is_given_its_label_when_it_starts_or_when_it_is_asked_for_again(
     assert (again.returncode, again.stdout, label()) == (0, first.stdout, "before the patch")
     assert fastopen(*command, "--label", "after it").returncode == 0
     assert label() == "after it"
-    refused = fastopen("run", "example", "--label", "x", "--no-keep")
-    assert refused.returncode == 2
-    assert refused.stderr == "error: --label: needs a kept run; drop --no-keep\n"
 
 
 def test_a_label_changes_nothing_else_of_a_run(tmp_path: Path) -> None:

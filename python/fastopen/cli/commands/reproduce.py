@@ -1,6 +1,7 @@
 """Define `fastopen reproduce`: run a named experiment and print it next to the published figures."""
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Final
@@ -38,8 +39,9 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that --explain accepts. It ignores `store`, which the variable FASTOPEN_STORE may set.
+# The settings of a run that --explain and --check accept. They ignore settings of environment variables.
 SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
+CHECKED: Final = ("jobs", "json", "kernel", "quiet", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
@@ -165,15 +167,9 @@ def command(
         return
     if name is None:
         raise InputError("needs an experiment", "reproduce", "fastopen reproduce --list lists them")
+    own = {"seed": seed is not None, "client": bool(client), "engine": bool(engine)}
     if explain:
-        usual = RunSettings()
-        others = {
-            key: value != getattr(usual, key) for key, value in vars(settings).items() if key not in SEARCHED
-        }
-        others |= {"seed": seed is not None, "client": bool(client), "engine": bool(engine), "check": check}
-        for key in filter(others.get, others):
-            option = f"--{key.replace('_', '-')}"
-            raise InputError("cannot be combined with --explain", option, "drop one of them")
+        _check_alone("--explain", SEARCHED, settings, {**own, "check": check})
         if settings.output and not settings.report:
             raise InputError(
                 "names the folder of the report with --explain", "-o", "add --report, or drop -o"
@@ -182,6 +178,7 @@ def command(
         return
     experiment = load_experiment(name)
     if check:
+        _check_alone("--check", CHECKED, settings, own)
         check_expected(experiment, settings)
         return
     changes: dict[str, Any] = {} if seed is None else {"seed": seed}
@@ -193,3 +190,18 @@ def command(
     check_commands(experiment, name, allowed=allow_command)
     pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
     settings.run(experiment, pages, inputs=experiment.pages, place_of=lambda factor: f"{name}: {factor.toml}")
+
+
+def _check_alone(
+    mode: str, accepted: Collection[str], settings: RunSettings, own: Mapping[str, bool]
+) -> None:
+    """Raise InputError if an option without effect in this mode is set. `accepted` are the settings that have
+    an effect, and `own` maps further options to True if they are set."""
+    usual = RunSettings()
+    others = {
+        key: value != getattr(usual, key) for key, value in vars(settings).items() if key not in accepted
+    }
+    others |= own
+    for key in filter(others.get, others):
+        option = f"--{key.replace('_', '-')}"
+        raise InputError(f"cannot be combined with {mode}", option, "drop one of them")
