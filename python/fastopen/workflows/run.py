@@ -190,7 +190,7 @@ def run_experiment(
         if options.output is not None:
             raise
         # The user did not ask for the folder, so run in memory instead.
-        not_kept = error
+        not_kept = _not_kept(error)
         store = RunStore.create(None, plan, engines.environment, kept_options)
     if options.label:
         store.set_label(options.label)
@@ -202,6 +202,14 @@ def run_experiment(
         if folder is not None and options.output is None:
             _forget_without_loads(folder)
         raise
+
+
+def _not_kept(error: InputError | MachineError) -> InputError | MachineError:
+    """Return an error about the default folder with the remedy to choose another one, unless the machine is
+    at fault."""
+    if isinstance(error, MachineError):
+        return error
+    return InputError(error.message, error.place, "set FASTOPEN_RUNS to another folder")
 
 
 def _forget_without_loads(folder: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_run_that_cannot_be_kept_is_in_memory_and_says_so(
     fake_world()
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "file" / "runs"))
-    with pytest.warns(UserWarning, match="not kept: .*cannot be written"):
+    with pytest.warns(UserWarning, match="not kept: .*cannot be written: Not a directory; set FASTOPEN_RUNS"):
         done = run(small(), progress=False)
     with done:
         assert (done.folder, done.status) == (None, "finished")

@@ -50,6 +50,16 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     assert "\x1b" not in done.stdout
 
 
+def test_a_report_of_a_run_that_cannot_be_kept_is_missed(fake_world: FakeWorld, tmp_path: Path) -> None:
+    fake_world()
+    (tmp_path / "file").write_text("x")
+    nowhere = {**os.environ, "FASTOPEN_RUNS": str(tmp_path / "file" / "runs")}
+    done = fastopen("run", "example", "--rtt", "20ms", "-n", "1", "-q", "--report", env=nowhere)
+    kept, report = done.stderr.splitlines()
+    assert kept.startswith(f"not kept: {tmp_path}")
+    assert (done.returncode, report) == (0, "no report, since the run is not kept")
+
+
 @pytest.mark.parametrize("columns", [80, 100])
 def test_a_table_of_many_axes_loses_no_figure(fake_world: FakeWorld, columns: int) -> None:
     fake_world()

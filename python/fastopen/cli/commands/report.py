@@ -43,9 +43,11 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Write the HTML report of a kept run into its folder, and print its path. Skip a run in memory."""
-    if store.folder is not None:
-        _write(report_text(store, "html"), store.folder / REPORT)
+    """Write the HTML report of a kept run into its folder, and print its path."""
+    if store.folder is None:
+        print_message("no report, since the run is not kept")
+        return
+    _write(report_text(store, "html"), store.folder / REPORT)
 
 
 def _write(text: str, path: Path) -> None:
