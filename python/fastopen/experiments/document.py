@@ -102,6 +102,6 @@ def _split(
     known = [*ExperimentSpec.model_fields, *_KEYS, COMBINE, NAMED]
     for key in [key for key in flat if key not in known]:
         del flat[key]
-        problems.append(unknown(key, known, source.place(key)))
+        problems.append(unknown(key, [*known, *TABLES], source.place(key)))
     factors = {_KEYS[key].name: flat.pop(key) for key in [*flat] if key in _KEYS}
     return factors, flat

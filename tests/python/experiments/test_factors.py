@@ -318,7 +318,13 @@ def test_a_fault_is_told_in_the_same_words_with_its_place_everywhere(
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("network.rt", "network.rtt"), ("client.http", "origins.http"), ("transport", "transports")],
+    [
+        ("network.rt", "network.rtt"),
+        ("client.http", "origins.http"),
+        ("transport", "transports"),
+        ("networks", "network"),
+        ("origin", "origins"),
+    ],
 )
 def test_an_unknown_key_is_told_with_the_nearest_that_there_is(tmp_path: Path, key: str, near: str) -> None:
     table, _, name = key.rpartition(".")
