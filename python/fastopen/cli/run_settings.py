@@ -20,6 +20,7 @@ from fastopen.cli.shared_options import (
     QuietOption,
     StoreOption,
     WorkersOption,
+    check_label,
 )
 from fastopen.common.errors import InputError
 from fastopen.experiments import (
@@ -139,6 +140,7 @@ class RunSettings:
 
         `named` has the settings that the user gave. `--quick` keeps their values, and may leave out values of
         other settings. If `named` is None, it keeps all. `others` are further fields of RunOptions."""
+        check_label(self.label, "--label")
         if self.no_keep:
             self._check_not_kept()
         if self.max_repeats is not None and self.until_ci is None:

@@ -8,6 +8,10 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Option
 
+from fastopen.common.errors import InputError
+
+# The largest number of characters of a run's label.
+LABEL_MAX: Final = 200
 STORE_VARIABLE: Final = "FASTOPEN_STORE"
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
 PlotOption = Annotated[
@@ -52,6 +56,13 @@ KernelOption = Annotated[
         " compared with the first. (default: the newest)",
     ),
 ]
+
+
+def check_label(text: str, place: str) -> None:
+    """Raise InputError if the label of a run is not one short line, as lists of runs need."""
+    if len(text) > LABEL_MAX or not text.isprintable():
+        message = f"the label is not one line of at most {LABEL_MAX} characters"
+        raise InputError(message, place, "shorten it, and write no line breaks")
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

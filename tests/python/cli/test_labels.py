@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from command_line import fastopen
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -55,3 +57,13 @@ def test_a_label_changes_nothing_else_of_a_run(tmp_path: Path) -> None:
     before = fastopen("show", run).stdout
     fastopen("label", run, "x")
     assert fastopen("show", run).stdout == before
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\ttab", "x" * 201])
+def test_a_label_is_one_short_line(tmp_path: Path, text: str) -> None:
+    run = made_up_run(tmp_path / "one", made_up_plan([made_up_page("page")]))
+    for command, place in ((["label", run], "TEXT"), (["run", "example", "--label"], "--label")):
+        done = fastopen(*command, text)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {place}: the label is not one line of at most 200 characters")
+    assert json.loads(fastopen("ls", tmp_path, "--json").stdout)["runs"][0]["label"] == ""

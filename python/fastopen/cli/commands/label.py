@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from typer import Argument
 
-from fastopen.cli.shared_options import RunArgument
+from fastopen.cli.shared_options import RunArgument, check_label
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Runs"
@@ -14,5 +14,6 @@ def command(
     run: RunArgument, text: Annotated[str, Argument(help="Label in ls; empty to remove it.")]
 ) -> None:
     """Label a kept run; fastopen ls shows the label."""
+    check_label(text, "TEXT")
     with RunStore.resume(find_run(run)) as store:
         store.set_label(text)
