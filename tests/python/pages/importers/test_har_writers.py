@@ -134,6 +134,8 @@ def test_a_file_of_which_nothing_crossed_the_network_has_its_reasons() -> None:
         import_har(har(failed, socket), "my.har")
     assert "1 failed or got no final response, 1 opened a WebSocket" in str(raised.value)
     assert "empty cache" not in str(raised.value)
+    with pytest.raises(InputError, match="loaded again: 1 needed no server, 1 could not be read; record"):
+        import_har(har(entry("data:,x"), {**failed, "response": None}), "my.har", lenient=True)
     with pytest.raises(InputError, match="no entry has a start time or timings"):
         import_har(har({"request": ROOT["request"], "response": ROOT["response"]}), "my.har")
 

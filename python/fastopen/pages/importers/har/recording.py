@@ -25,14 +25,14 @@ _IDLE_MS: Final = 5_000.0
 # Reasons why entries are left out: keys of notes, with texts for the error about a file without requests.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
-    "internal": "were redirected by the browser itself",
+    "internal": "took a redirect of the browser itself",
     "failed": "failed or got no final response",
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
-    "scheme": "need no server",
-    "no_host": "have no valid host or port",
+    "scheme": "needed no server",
+    "no_host": "had no valid host or port",
     "certificate": "checked certificates",
-    "broken": "are broken",
+    "broken": "could not be read",
 }
 _EXPORT: Final = "export it again, as HAR with content"
 
