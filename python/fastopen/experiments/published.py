@@ -43,6 +43,10 @@ class PublishedCell(BaseModel):
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
 
+    def __hash__(self) -> int:
+        # Searches for rigs look up rows millions of times. Other fields would take most of this time.
+        return hash((self.experiment, self.page, self.rtt_ms, self.down_mbit))
+
     @property
     def off_ms(self) -> float:
         """Return the PLT without TFO, in milliseconds."""

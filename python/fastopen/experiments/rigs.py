@@ -4,6 +4,7 @@ The file of an experiment declares possible properties of the test setup, such a
 source or is marked as an assumption. A rig is a set of such properties.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ class RigSpace:
 
     @cached_property
     def _alternatives(self) -> list[list[Property]]:
-        return [*grouped((one.name, one) for one in self.properties).values()]
+        return _by_name(self.properties)
 
     @property
     def size(self) -> int:
@@ -167,6 +168,32 @@ class RigSpace:
             if one not in rig
         ]
 
+    def page_neighbours(self, rig: Rig) -> list[Rig]:
+        """Return the sets of test conditions that differ from `rig` in conditions of one page. Several may
+        differ at once."""
+        found: list[Rig] = []
+        for page in self.base.pages:
+            copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]
+            rest = [one for one in rig if one not in copies]
+            values = [[(), *((one,) for one in alike)] for alike in _by_name(copies)]
+            found += [self.ordered([*rest, *chain.from_iterable(own)]) for own in product(*values)]
+        return found
+
+    def shortest(self, rig: Rig) -> Rig:
+        """Return the same test conditions with fewer properties, if possible: make the value that most pages
+        have the value of all pages."""
+        for name in dict.fromkeys(one.name for one in self._of_all_pages.values()):
+            values = {
+                page: next((one for one in self.of_page(rig, page) if one.name == name), None)
+                for page in self._pages_with_copies
+            }
+            most = Counter(values.values()).most_common(1)[0][0]
+            if None not in values.values() and most is not None:
+                others = [one for one in rig if self._of_all_pages.get(one, one).name != name]
+                own = [one.of_one(page) for page, one in values.items() if one is not None and one != most]
+                rig = self.ordered([*others, most, *own])
+        return rig
+
     def ordered(self, rig: Iterable[Property]) -> Rig:
         return tuple(sorted(rig, key=self.properties.index))
 
@@ -194,12 +221,21 @@ class RigSpace:
         return tuple(self._of_all_pages.get(one, one) for one in own if _alone(one.name, page) not in names)
 
     @cached_property
+    def _pages_with_copies(self) -> list[str]:
+        return [*dict.fromkeys(page for one in self._of_all_pages for page in one.pages or ())]
+
+    def is_copy(self, one: Property) -> bool:
+        """Return True if this condition of a single page was declared for each page (`each_page`)."""
+        return one in self._of_all_pages
+
+    @cached_property
     def _of_all_pages(self) -> dict[Property, Property]:
         return {
             one.of_one(page): one
             for one in self.properties
             if one.each_page
             for page in one.pages or self.base.pages
+            if one.of_one(page) in self.properties
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
@@ -253,6 +289,10 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
     _check(properties, base, source)
     others = {key: value for key, value in document.items() if key != KEY}
     return RigSpace(base, tuple(properties), others, source, folder)
+
+
+def _by_name(properties: Iterable[Property]) -> list[list[Property]]:
+    return [*grouped((one.name, one) for one in properties).values()]
 
 
 def _split_by_tfo_ms(declared: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural, with_sign
 from fastopen.experiments import PublishedCell
+from fastopen.experiments.rigs import Property
 from fastopen.report.shared_columns import known
 from fastopen.workflows.explained import AGREE_SHARE, CellTimes, Explained, Tried
 
@@ -66,12 +67,12 @@ def properties_grid(found: Explained) -> Grid:
             known(found.predicted_gained(one), "{:+d}".format),
             Entry(one.source),
         )
-        for one in found.space.properties
+        for one in _shown(found)
     )
     note = (
         "* of the best rig. Cells by itself: savings that agree with only this property, compared with the"
         " experiment as it stands. Best without: of the best rig without it, compared with the best rig."
-        " Predicted: savings of cells left out of the search that agree, compared with a search without it."
+        " Predicted: savings predicted from the other cells, compared with a search without it."
     )
     return Grid("Properties that the rig may have had", columns, rows, note)
 
@@ -97,7 +98,7 @@ def changed_agreement_grid(found: Explained) -> Grid:
             *(Entry(one.name), Entry(one.value), *_place(cell), Entry(with_sign(cell.improvement_percent))),
             *(known(saving, with_sign) for saving in savings),
         )
-        for one in found.space.properties
+        for one in _shown(found)
         for cell, *savings in found.moved(one)
     )
     title = "Cells that one property moves to or from agreement"
@@ -120,14 +121,20 @@ def sentences(found: Explained) -> Iterator[str]:
     properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
     yield f"The best rig: {properties}." if properties else "The best rig has no declared property."
     yield (
-        f"If one cell is left out of the search, the best rig for the others predicts its saving: for"
-        f" {found.predicted} of {cells} cells. If all cells of a page are left out, {found.predicted_pages}"
-        f" are predicted. The rigs explain only these savings; the rest may be fitted to noise."
+        f"Savings predicted: {found.predicted} of {cells} from the other cells, {found.predicted_pages} from"
+        f" the other pages. Only these are explained; the rest may be fitted to noise."
     )
     yield (
         f"{plural(len(found.tried), 'rig')} of {found.space.size} were compared, with"
         f" {plural(found.loads, 'load')} in virtual time."
     )
+
+
+def _shown(found: Explained) -> list[Property]:
+    """Return the properties as declared. Their copies for single pages are shown only if they are of the best
+    rig."""
+    space = found.space
+    return [one for one in space.properties if one in found.best.rig or not space.is_copy(one)]
 
 
 def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:

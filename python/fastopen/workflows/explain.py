@@ -11,9 +11,8 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
-from fastopen.contract import Job
+from fastopen.contract import Job, LoadRecord
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
-from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -24,8 +23,9 @@ from fastopen.experiments import (
     estimated_s,
     make_plan,
 )
-from fastopen.experiments.rigs import Rig, RigSpace
+from fastopen.experiments.rigs import Fitted, Rig, RigSpace
 from fastopen.pages import Page, load_chosen
+from fastopen.workflows.engines import maker_of
 from fastopen.workflows.explained import (
     CellTimes,
     Explained,
@@ -34,6 +34,7 @@ from fastopen.workflows.explained import (
     published_findings,
     sourced_rig,
 )
+from fastopen.workflows.known_times import KnownTimes, LoadTime, load_time
 from fastopen.workflows.page_on_rig import PageOnRig
 
 # After this many requests (half a minute on two cores), a search tries only neighbours of the best rig.
@@ -44,33 +45,42 @@ AT_ONCE: Final = 4
 RIGS_MAX: Final = 50_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
-# A page is fitted to published times in at most this number of steps, until no time is off by more.
-FITS: Final = 16
-FIT_ERROR: Final = 0.01
 
 Watch = Callable[[int, int], None]
 """A callback that receives the number of finished loads, and the number of all loads known so far."""
 
 
-def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
+def explain(
+    space: RigSpace,
+    *,
+    jobs: int | None = None,
+    watch: Watch = lambda *_: None,
+    known: KnownTimes | None = None,
+) -> Explained:
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
     networks at once. `watch` receives the number of finished page loads, and of all page loads known so far.
+    `known` has times of earlier loads, by default those in the user's cache folder.
     Raises InputError if conditions are invalid or no figures are published, and MachineError if this machine
     has no kernel for virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
-    search = RigSearch(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
+    program, kernel = find_program(), kernels.find()
+    known = KnownTimes(maker_of(program, kernel)) if known is None else known
+    search = RigSearch(space, cells, VirtualEngine(program, kernel, jobs), watch, known)
     base: Rig = ()
     search.load([base, sourced_rig(space), *space.neighbours(base)])
     while True:
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)
-        new = [rig for rig in (*space.neighbours(best), *one_less) if rig not in search.tried]
+        new = search.untried((*space.neighbours(best), *one_less))
+        if not new:
+            # If no neighbour is better, one that differs in several conditions of a page may be.
+            new = search.untried(space.page_neighbours(best))
         if not new and search.requests < SEARCH_REQUESTS:
-            # If no neighbour is better, another rig with few properties may be.
-            new = [*islice((rig for rig in search.candidates if rig not in search.tried), AT_ONCE)]
+            # If none is better, another rig with few properties may be.
+            new = [*islice(search.candidates, AT_ONCE)]
         if not new:
             break
         search.load(new)
@@ -94,21 +104,28 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `candidates` has the sets to try, small ones first, and `tried` our results so far. `_known` has loaded
-    pages by name and conditions, so that none is loaded twice. `_fits` has pages that were fitted to
-    published times, by `PageOnRig.fit_key`. `loads` and `requests` count those so far."""
+    `tried` has our results so far, and `candidates` sets to try, small ones first, with the keys of their
+    pages. `_keys` numbers the pages under their conditions, and `_loaded` has the times of those that were
+    loaded, and the published results to which they were fitted. `known` has times of earlier loads. `_fits`
+    has pages that were fitted to published times, by `PageOnRig.fit_key`, and `_last_fits` the last of each
+    page and way to fit. `loads` and `requests` count those so far."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
     engine: VirtualEngine
     watch: Watch
+    known: KnownTimes = field(default_factory=KnownTimes)
     tried: dict[Rig, Tried] = field(default_factory=dict)
     loads: int = 0
     requests: int = 0
-    _known: dict[tuple[str, Rig], PageOnRig] = field(default_factory=dict)
+    _keys: dict[tuple[str, Rig], int] = field(default_factory=dict)
+    _loaded: dict[int, tuple[dict[PublishedCell, CellTimes], set[PublishedCell]]] = field(
+        default_factory=dict
+    )
     _fits: dict[str, PageOnRig] = field(default_factory=dict)
+    _last_fits: dict[tuple[str, Fitted | None], PageOnRig] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
-    candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
+    candidates: dict[Rig, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)
@@ -116,7 +133,7 @@ class RigSearch:
         rigs = self.space.rigs(
             lambda rig: derive_seed(0, "rigs", *(f"{one.name}: {one.value}" for one in rig))
         )
-        self.candidates = {rig: [*self._of_page(rig).values()] for rig in islice(rigs, RIGS_MAX)}
+        self.candidates = {rig: self._keys_of(rig) for rig in islice(rigs, RIGS_MAX)}
 
     @property
     def best(self) -> Tried:
@@ -136,33 +153,47 @@ class RigSearch:
             total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
         return total
 
+    def untried(self, rigs: Iterable[Rig]) -> list[Rig]:
+        return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
+
     def load(self, rigs: Iterable[Rig]) -> None:
-        new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
-        rows: dict[tuple[str, Rig], PageOnRig] = {}
-        for rig in new:
-            for page, key in self._of_page(rig).items():
-                if key not in self._known:
-                    rows.setdefault(key, PageOnRig(self.space.reproduction(key[1], page), self.pages[page]))
+        new = {
+            one: self._keys_of(one)
+            for rig in rigs
+            for one in (rig, self.space.shortest(rig))
+            if one not in self.tried
+        }
+        wanted = {key for keys in new.values() for key in keys}.difference(self._loaded)
+        rows = {
+            key: PageOnRig(self.space.reproduction(rig, page), self.pages[page])
+            for (page, rig), key in self._keys.items()
+            if key in wanted
+        }
         self.fit(list(rows.values()))
         self.measure(list(rows.values()))
-        self._known |= rows
+        for key, row in rows.items():
+            cells = self.space.cells_of(row.page.name)
+            fitted = {cell for network, cell in cells if network in row.fitted_to}
+            self._loaded[key] = {cell: row.times(network) for network, cell in cells}, fitted
         # Other rigs whose pages were all loaded for rigs with the same properties need no loads of their own.
-        free = (rig for rig, needed in self.candidates.items() if all(row in self._known for row in needed))
-        for rig in (*new, *free):
-            if rig not in self.tried:
-                self.tried[rig] = self._tried(rig)
+        free = {
+            rig: keys for rig, keys in self.candidates.items() if all(key in self._loaded for key in keys)
+        }
+        for rig, keys in (new | free).items():
+            self.candidates.pop(rig, None)
+            self.tried.setdefault(rig, self._tried(rig, keys))
 
-    def _of_page(self, rig: Rig) -> dict[str, tuple[str, Rig]]:
-        return {page: (page, self.space.of_page(rig, page)) for page in self.pages}
+    def _keys_of(self, rig: Rig) -> list[int]:
+        """Return a number for each page. It is the same for rigs with the same conditions of the page."""
+        owns = ((page, self.space.of_page(rig, page)) for page in self.pages)
+        return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 
-    def _tried(self, rig: Rig) -> Tried:
+    def _tried(self, rig: Rig, keys: Iterable[int]) -> Tried:
         times: dict[PublishedCell, CellTimes] = {}
         fitted: set[PublishedCell] = set()
-        for page, known in self._of_page(rig).items():
-            row = self._known[known]
-            cells = self.space.cells_of(page)
-            times |= {cell: row.times(network) for network, cell in cells}
-            fitted |= {cell for network, cell in cells if network in row.fitted_to}
+        for times_of_page, fitted_of_page in (self._loaded[key] for key in keys):
+            times |= times_of_page
+            fitted |= fitted_of_page
         return Tried(rig, times, frozenset(fitted), frozenset(times).difference(self.cells))
 
     def fit(self, rows: Sequence[PageOnRig]) -> None:
@@ -171,17 +202,15 @@ class RigSearch:
         groups = grouped((row.fit_key, row) for row in rows if row.reproduction.fitted not in (None, "time"))
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
-            row.begin_fit(self.space.off_ms(row.page.name))
-        for _ in range(FITS):
-            unfinished = [row for row in fitting if row.fit_error > FIT_ERROR]
-            if not unfinished:
-                break
+            row.begin_fit(self.space.off_ms(row.page.name), self._last_fits.get(_kind_of_fit(row)))
+        while unfinished := [row for row in fitting if not row.is_fitted]:
             records = self.run(
                 (row, network, [BASELINE.name], DRAWS) for row in unfinished for network in row.fitted_to
             )
             for row in unfinished:
                 row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
         self._fits |= {row.fit_key: row for row in fitting}
+        self._last_fits |= {_kind_of_fit(row): row for row in fitting}
         for key, alike in groups.items():
             for row in alike:
                 row.take_fit(self._fits[key])
@@ -205,23 +234,38 @@ class RigSearch:
         network, arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (with
         such TFO cookies). Return the load times in ms of valid loads by (page, index of the network, arm)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
-        jobs: dict[object, Job] = {}
-        known = self.loads
+        jobs: dict[str, Job] = {}
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
                 # A rig may change nothing of a page's jobs. They would have the same results, so one runs.
-                content = (id(job.page), job.model_dump_json(exclude={"id", "page"}))
-                same = content if can_be_stored(job) else len(jobs)
-                first = jobs.setdefault(same, job.model_copy(update={"id": str(len(jobs))}))
-                places[first.id].append((row, network, of_load))
-                known += len(job.loads)
+                key = self.known.key(job) or str(len(jobs))
+                jobs.setdefault(key, job.model_copy(update={"id": key}))
+                places[key].append((row, network, of_load))
+        all_loads = self.loads + sum(len(job.loads) * len(places[key]) for key, job in jobs.items())
         taken: defaultdict[tuple[PageOnRig, int, ArmName], list[float]] = defaultdict(list)
-        with closing(self.engine.run(jobs.values(), {})) as events:
+
+        def take(job: str, one: LoadTime) -> None:
+            for row, network, of_load in places[job]:
+                self.loads += 1
+                self.requests += one.requests
+                if one.plt_ns is not None:
+                    taken[row, network, of_load[one.load]].append(one.plt_ns / 1e6)
+            self.watch(self.loads, all_loads)
+
+        new: list[Job] = []
+        for key, job in jobs.items():
+            if (times := self.known.get(job)) is None:
+                new.append(job)
+            for one in times or ():
+                take(key, one)
+        records: defaultdict[str, list[LoadRecord]] = defaultdict(list)
+        with closing(self.engine.run(new, {})) as events:
             for record in (event.record for event in events if isinstance(event, LoadDone)):
-                for row, network, of_load in places[record.job]:
-                    self.loads += 1
-                    self.requests += len(record.requests)
-                    if record.valid and record.plt_ns is not None:
-                        taken[row, network, of_load[record.id]].append(record.plt_ns / 1e6)
-                self.watch(self.loads, known)
+                records[record.job].append(record)
+                take(record.job, load_time(record))
+        self.known.keep(new, records)
         return taken
+
+
+def _kind_of_fit(row: PageOnRig) -> tuple[str, Fitted | None]:
+    return row.page.name, row.reproduction.fitted

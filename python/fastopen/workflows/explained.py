@@ -1,8 +1,9 @@
 """Compare page loads under assumed test conditions with published figures, and find the best conditions."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import exp, fsum
 from typing import Any, Final
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
@@ -17,6 +18,8 @@ from fastopen.experiments.rigs import Property, Rig, RigSpace
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
+# A prediction ignores sets of test conditions with this many points less than the best.
+FAR_POINTS: Final = 16
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class CellTimes:
 class Tried:
     """A set of assumed test conditions (`rig`), and our mean load times under it. `times` maps each published
     result (one page over one network) to our times. `fitted` has the published results whose times without
-    TFO were used to fit our page. `cells_of_other_tables` has results that count only in `rank`."""
+    TFO were used to fit our page. `cells_of_other_tables` has results that count only in `points`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -74,14 +77,18 @@ class Tried:
     def times_agreeing(self) -> int:
         return len(self.times_agreeing_cells - self.cells_of_other_tables)
 
-    def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key; the set of test conditions with the lowest key is best. A set gets 2 points for
-        each published row in `cells` whose saving agrees, 1 point for each row whose two times agree, and -1
-        point for each condition without a source. With equal points, more agreement is better."""
+    def points(self, cells: frozenset[PublishedCell]) -> int:
+        """Return the score of these test conditions: 4 points for each published row in `cells` whose saving
+        agrees, 2 for each row whose two times agree, and -1 for each condition without a source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
-        assumed = sum(one.assumed for one in self.rig)
+        return 4 * savings + 2 * times - sum(one.assumed for one in self.rig)
+
+    def rank(self) -> tuple[int, int, int, list[tuple[str, str]]]:
+        """Return a sort key; the set of test conditions with the lowest key is best. It has the most points.
+        With equal points, more agreement is better."""
+        agreement = len(self.agreeing_cells) + len(self.times_agreeing_cells)
         named = [(one.name, one.value) for one in self.rig]
-        return assumed - 2 * savings - times, -savings - times, len(self.rig), named
+        return -self.points(frozenset(self.times)), -agreement, len(self.rig), named
 
 
 @dataclass(frozen=True)
@@ -133,23 +140,26 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return the number of published savings that a leave-one-out cross-validation predicts correctly. It
-        predicts each saving with the test conditions that best reproduce all other published load times."""
-        return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
+        """Return the number of published savings that a leave-one-out cross-validation predicts correctly."""
+        return self._by_cell.correct()
 
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. It
-        predicts the savings of each page with the test conditions that agree best with the other pages. With
-        only one page, return `predicted`."""
-        pages = grouped((cell.page, cell) for cell in self.base.times)
-        return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
+        leaves out all cells of a page at once. With only one page, return `predicted`."""
+        pages = [*grouped((cell.page, cell) for cell in self.base.times).values()]
+        if len(pages) == 1:
+            return self.predicted
+        return CrossValidation(self.tried, self.cells, pages).correct()
 
     def predicted_gained(self, one: Property) -> int:
         """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets
         of test conditions with the condition `one`."""
-        others = [rig for rig in self.tried if one not in rig.rig]
-        return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
+        return self.predicted - self._by_cell.correct(without=one)
+
+    @cached_property
+    def _by_cell(self) -> "CrossValidation":
+        return CrossValidation(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
@@ -281,16 +291,49 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
     return grouped(found)
 
 
-def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:
-    """Return the rig (test conditions) that agrees best with all published figures except `left_out`."""
-    judged = frozenset(tried[0].times).difference(left_out)
-    return min(tried, key=lambda one: one.rank(judged))
+def best_of(tried: Sequence[Tried]) -> Tried:
+    """Return the rig (test conditions) that agrees best with all published figures."""
+    return min(tried, key=Tried.rank)
 
 
-def _predicted(
-    tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
-) -> int:
-    """Return the number of published savings in `cells` that a cross-validation predicts correctly. It leaves
-    out each group in `left_out` in turn, and predicts it with the test conditions that best fit the rest."""
-    pairs = ((group, best_of(tried, group)) for group in left_out)
-    return sum(best.agrees(cell) for group, best in pairs for cell in group if cell in cells)
+@dataclass(frozen=True)
+class CrossValidation:
+    """A test of how well measured load times predict the published savings in `cells`. It leaves out each
+    group in `groups` in turn. For each saving in it, the prediction is the mean of our savings under all sets
+    of test conditions in `tried`, weighted by e to the power of the points that each set gets for the
+    published figures that are not left out."""
+
+    tried: Sequence[Tried]
+    cells: Collection[PublishedCell]
+    groups: Sequence[Collection[PublishedCell]]
+
+    @cached_property
+    def _points(self) -> list[list[int]]:
+        """For each group, the points of each set of test conditions for the other published figures."""
+        every = frozenset(self.tried[0].times)
+        return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
+
+    def correct(self, *, without: Property | None = None) -> int:
+        """Return the number of published savings with which the predictions agree. Ignore sets of test
+        conditions with the condition `without`."""
+        used = [number for number, one in enumerate(self.tried) if without not in one.rig]
+        return sum(
+            prediction is not None and abs(prediction - cell.improvement_percent) <= AGREE_POINTS
+            for group, points in zip(self.groups, self._points, strict=True)
+            for cell, prediction in self._predictions(group, points, used)
+        )
+
+    def _predictions(
+        self, group: Collection[PublishedCell], points: Sequence[int], used: Sequence[int]
+    ) -> Iterator[tuple[PublishedCell, float | None]]:
+        most = max((points[number] for number in used), default=0)
+        near = [(exp(points[number] - most), number) for number in used if points[number] > most - FAR_POINTS]
+        for cell in group:
+            if cell in self.cells:
+                weighted = [
+                    (weight, saving)
+                    for weight, number in near
+                    if (saving := self.tried[number].times[cell].saving_percent) is not None
+                ]
+                total = fsum(weight for weight, _ in weighted)
+                yield cell, fsum(weight * saving for weight, saving in weighted) / total if total else None

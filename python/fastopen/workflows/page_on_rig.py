@@ -12,6 +12,11 @@ from fastopen.experiments.rigs import Reproduction, chain_of_hosts, page_answere
 from fastopen.pages import Page
 from fastopen.workflows.explained import CellTimes
 
+# A page is fitted to published times in at most this number of steps, until no time is off by more, or until
+# this number of steps in a row is no better.
+FITS: Final = 16
+FIT_ERROR: Final = 0.01
+FITS_IN_VAIN: Final = 4
 OBJECTS_MAX: Final = 2000
 BYTES_MAX: Final = 200_000_000
 
@@ -31,6 +36,8 @@ class PageOnRig:
     added_ms: float = 0.0
     fit_error: float = inf
     _best_fit: tuple[float, float] = (0.0, 0.0)
+    _fits: int = 0
+    _fits_in_vain: int = 0
     _objects: float = 0.0
     _bytes: float = 0.0
     _published_ms: tuple[float, ...] = ()
@@ -85,9 +92,10 @@ class PageOnRig:
         without TFO. So only one of them needs a search for the number and size of objects that fit."""
         return f"{self.page.name} {self.reproduction.fitted} {self.reproduction.off.model_dump_json()}"
 
-    def begin_fit(self, off_ms: Mapping[int, float]) -> None:
+    def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
         """Choose two or three published load times without TFO. To approach them, `improve_fit` changes the
-        number and size of the page's objects. `off_ms` has all such times in ms, by index of the network."""
+        number and size of the page's objects. `off_ms` has all such times in ms, by index of the network.
+        Begin with the objects of `like`, the same page fitted under other conditions."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
@@ -96,7 +104,8 @@ class PageOnRig:
         else:
             self.fitted_to = self._two_rtts_and_rates(order) or (order[0], order[-1])
         self._published_ms = tuple(off_ms[network] for network in self.fitted_to)
-        self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
+        own = len(self.page.resources), self.page.body_bytes()
+        self._objects, self._bytes = own if like is None else like._best_fit
         self._best_fit = self._objects, self._bytes
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
@@ -117,6 +126,8 @@ class PageOnRig:
     def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
         """Change the number and size of the page's objects, so that its load times without TFO come closer to
         the published times. `taken` has a list of load times in ms for each network in `fitted_to`."""
+        self._fits += 1
+        self._fits_in_vain += 1
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
@@ -127,6 +138,7 @@ class PageOnRig:
         )
         if error < self.fit_error:
             self.fit_error, self._best_fit = error, (self._objects, self._bytes)
+            self._fits_in_vain = 0
         short, long, *slow = ours
         wanted_short, wanted_long, *wanted_slow = self._published_ms
         networks = [self.reproduction.off.networks[network] for network in self.fitted_to]
@@ -147,6 +159,10 @@ class PageOnRig:
             more = _limited_ratio(wanted_short, short)
         self._objects = min(max(self._objects * more, 1), OBJECTS_MAX)
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.fit_error <= FIT_ERROR or self._fits == FITS or self._fits_in_vain == FITS_IN_VAIN
 
     def take_fit(self, other: "PageOnRig") -> None:
         """Copy the number and size of objects from `other`. They make load times match published ones."""
@@ -171,4 +187,4 @@ class PageOnRig:
 def _limited_ratio(wanted: float, found: float) -> float:
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
-    return min(max(wanted / found, 0.6), 1.7)
+    return min(max(wanted / found, 0.4), 2.5)

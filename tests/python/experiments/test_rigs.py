@@ -231,3 +231,25 @@ def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
 def test_an_experiment_without_rigs_is_told_so() -> None:
     with pytest.raises(InputError, match="--explain compares possible test conditions"):
         load_rigs("broken-paths")
+
+
+def test_a_value_that_most_pages_have_becomes_that_of_all_pages() -> None:
+    space = load_rigs("purdue-method2")
+    by_value = {(one.name, one.value): one for one in space.properties}
+    objects, sizes = (one for one in space.properties if one.name == "page")
+    pages = space.base.pages
+    of_pages = [by_value[f"page of {page}", objects.value] for page in pages]
+    assert space.shortest(space.ordered(of_pages)) == (objects,)
+    other = by_value[f"page of {pages[0]}", sizes.value]
+    assert space.shortest(space.ordered([other, *of_pages[1:]])) == space.ordered([objects, other])
+    # No property says that a page is as declared, so a page without one keeps the others apart.
+    assert space.shortest(space.ordered(of_pages[1:])) == space.ordered(of_pages[1:])
+
+
+def test_page_neighbours_differ_in_several_properties_of_a_page() -> None:
+    space = load_rigs("purdue-method2")
+    window = next(one for one in space.properties if one.name == "initial window")
+    found = space.page_neighbours((window,))
+    # Two kinds of page and four costs, each also as for all pages.
+    assert len(found) == len(space.base.pages) * 3 * 5
+    assert all(window in rig and len({one.pages[0] for one in rig if one.pages}) <= 1 for rig in found)

@@ -10,10 +10,12 @@ from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, LoadRecord
 from fastopen.engines import Event, LoadDone, VirtualEngine, find_program, kernels
+from fastopen.engines.results_store import Maker
 from fastopen.experiments import PublishedCell, load_experiment, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
 from fastopen.workflows.explain import RigSearch, explain
 from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
+from fastopen.workflows.known_times import KnownTimes
 from fastopen.workflows.page_on_rig import PageOnRig
 from places import GOLDEN
 
@@ -203,9 +205,38 @@ def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
     assert (len(engine.jobs), search.loads) == (1, 2)
 
 
+def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    maker = Maker("program", "kernel", ())
+
+    def searched(maker: Maker) -> tuple[RigSearch, CountingEngine]:
+        engine = CountingEngine()
+        watch = cast("VirtualEngine", engine), lambda *_: None
+        search = RigSearch(SPACE, CELLS, *watch, KnownTimes(maker))
+        page = next(iter(search.pages.values()))
+        search.measure([PageOnRig(SPACE.reproduction((), page.name), page)])
+        return search, engine
+
+    first, engine = searched(maker)
+    networks, arms, draws = 3, 2, 2
+    assert (len(engine.jobs), first.loads) == (networks * draws, networks * draws * arms)
+    (file,) = tmp_path.rglob("*.jsonl")
+    again, engine = searched(maker)
+    assert (engine.jobs, again.loads, again.requests) == ((), first.loads, first.requests)
+    assert len(searched(Maker("other", "kernel", ()))[1].jobs) == 6
+    lines = [line for line in file.read_bytes().splitlines() if line]
+    damaged = (b'["cut', b"[1, 2]", b'["key", [["load", "NaN", {}]]]', b"\xff\0")
+    file.write_bytes(b"\n".join([*damaged, lines[0], lines[1], lines[2][:-9]]))
+    assert len(searched(maker)[1].jobs) == 4
+    assert searched(maker)[1].jobs == ()
+    file.unlink()
+    file.mkdir()
+    assert len(searched(maker)[1].jobs) == 6
+
+
 @pytest.mark.usefixtures("kernel")
 def test_the_class_report_of_cs244_is_explained() -> None:
-    found = explain(SPACE)
+    found = explain(SPACE, known=KnownTimes())
     document = found.as_json()
     assert (document["cells"], document["rigs_possible"]) == (3, 128)
     assert document["agree_best"] >= document["agree_base"]
@@ -217,7 +248,7 @@ def test_the_class_report_of_cs244_is_explained() -> None:
     assert {"delay", "addresses", "cookies"} <= best.keys()
     names = [one["name"] for one in document["properties"]]
     assert names == [one.name for one in SPACE.properties]
-    again = explain(SPACE)
+    again = explain(SPACE, known=KnownTimes())
     assert again.as_json() == document, "virtual time repeats a search to the digit"
 
 
@@ -234,7 +265,7 @@ def test_rigs_whose_pages_were_all_loaded_are_compared_without_loads(
     # The best rig is the base. A rig of two properties is not its neighbour, and is not tried by chance.
     monkeypatch.setattr("fastopen.workflows.explain.SEARCH_REQUESTS", 0)
     space = load_rigs(str(tmp_path / "costly.toml"))
-    found = explain(space)
+    found = explain(space, known=KnownTimes())
     assert (found.best.rig, found.of(space.properties) is None) == ((), False)
     # The cost of both pages and those of each page need the same loads.
     pages, costs, networks, arms, draws = 2, 2, 3, 2, 2
