@@ -57,6 +57,22 @@ def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() 
     assert fitting.recorded_plt_us == 120_000
 
 
+def test_safari_counts_the_queue_again_as_sending() -> None:
+    """On an existing connection, `blocked` and `send` are both the time until the request was sent."""
+    timings = {"blocked": 200, "connect": -1, "send": 200, "wait": 50, "receive": 10}
+    image = entry(
+        "http://a.test/1.png",
+        100,
+        time=260,
+        timings=timings,
+        response={"content": {"size": 9, "mimeType": "image/png"}},
+    )
+    recording = by("WebKit Web Inspector", ROOT, image, on_load=370).recording
+    assert recording is not None
+    times = recording.exchanges[1]
+    assert (times.sent, times.first_byte, times.end) == (300, 350, 360)
+
+
 @pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
 def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
     """A body of one byte cannot take time to arrive either."""

@@ -40,6 +40,8 @@ class Writer(NamedTuple):
 
     tls_counted_twice: bool = False
     """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
+    queue_counted_twice: bool = False
+    """True if `send` contains `blocked` again on an existing connection, so that only `time` is reliable."""
     load_event_of_inspector: bool = False
     """True if `onLoad` counts from the start of the recording instead of the start of the page."""
 
@@ -47,7 +49,8 @@ class Writer(NamedTuple):
 # By the creator's name in the HAR, in lower case. The comments name the evidence for the deviations.
 WRITERS: Final = {
     "playwright": Writer(tls_counted_twice=True),  # harTracer.ts, all versions up to 1.57
-    "webkit web inspector": Writer(load_event_of_inspector=True),  # HARBuilder.js, TimelineManager.js
+    # HARBuilder.js, TimelineManager.js
+    "webkit web inspector": Writer(queue_counted_twice=True, load_event_of_inspector=True),
 }
 
 
@@ -206,7 +209,7 @@ def _times(
         if not spent:
             notes.add("timings")
         lasted = 0.0 if writer.tls_counted_twice else coerce.milliseconds(raw.get("time")) or 0.0
-        end = start + max(spent, lasted)
+        end = start + (lasted if lasted and writer.queue_counted_twice else max(spent, lasted))
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
         # chrome-har's start is when the request left the browser's queue, after waiting for `_queued`.
