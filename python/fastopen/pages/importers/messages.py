@@ -20,7 +20,7 @@ from fastopen.pages.importers.exchange import (
     is_redirect,
 )
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.unpack import is_coded
+from fastopen.pages.importers.unpack import is_coded, packed
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -28,6 +28,8 @@ _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", 
 _RULES_FOR_CRAWLERS: Final = "/robots.txt"
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
+# Browsertrix and ArchiveWeb.page rename Content-Encoding to this, because they store decoded bodies.
+_RENAMED_CODING: Final = "x-orig-content-encoding"
 
 
 def http_exchange(
@@ -70,10 +72,17 @@ def http_exchange(
     referer = coerce.header(lower_sent, "referer")
     if body_is_empty(method, status):
         body, lost_body_bytes = None, None
-    size = body.length if body is not None else lost_body_bytes or 0
     coding = coerce.header(lower_got, "content-encoding") or ""
-    if body is not None and coding and not is_coded(body.read(_BEGINNING_BYTES), coding):
-        coding, got = "", [(name, value) for name, value in got if name.lower() != "content-encoding"]
+    # Browsers pass decoded bodies to archivers. Some archivers keep the field, others rename it.
+    sent_as = coding or coerce.header(lower_got, _RENAMED_CODING) or ""
+    text = None
+    if body is not None and sent_as and not is_coded(body.read(_BEGINNING_BYTES), sent_as):
+        text, body, coding = body, body.store.add(packed(body.read())), "gzip"
+        got = [
+            (name, value) for name, value in got if name.lower() not in ("content-encoding", _RENAMED_CODING)
+        ]
+        got.append(("Content-Encoding", coding))
+    size = body.length if body is not None else lost_body_bytes or 0
     return Exchange(
         url=url,
         type=of_type,
@@ -86,6 +95,7 @@ def http_exchange(
         response_header_bytes=min(response_header_bytes or TYPICAL_RESPONSE, MAX_HEADER_BYTES),
         body_bytes=min(size, MAX_BYTES),
         recorded=body,
+        text=text,
         head=head_of(status, [*got] or [("Content-Type", mime)]),
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location else None,
@@ -93,6 +103,7 @@ def http_exchange(
         http=http,
         navigated=kinds.destination_of(lower_sent) == "document",
         delays_load_event=kinds.delays_load_event(of_type, method, lower_sent),
+        notes=Notes(repacked=int(text is not None)),
     )
 
 

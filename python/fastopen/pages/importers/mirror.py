@@ -6,7 +6,6 @@ import hashlib
 import mimetypes
 import posixpath
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import page_documents
+from fastopen.pages.importers.unpack import packed
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.recording import ImportedPage
 
@@ -32,7 +32,6 @@ _TEXT: Final = re.compile(r"^text/|javascript|json|xml")
 _SCHEMES: Final = ("http", "https")
 # Servers do not compress smaller texts, which fit into one segment anyway.
 _LEAST_PACKED: Final = 1024
-_GZIP: Final = zlib.MAX_WBITS | 16
 # First bytes of files and their MIME types, for files whose names do not show the type.
 _MAGIC: Final = (
     (b"GIF8", "image/gif"), (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
@@ -172,9 +171,7 @@ class _Mirror:
         recorded, coding = stored, ""
         of_type, notes = kinds.type_of(url, mime), Notes(local=1)
         if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
-            packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-            packed = packer.compress(data) + packer.flush()
-            recorded, coding = self.store.add(packed), "gzip"
+            recorded, coding = self.store.add(packed(data)), "gzip"
             notes.add("compressed")
         return Exchange(
             url=url,

@@ -43,6 +43,7 @@ SENTENCES: Final = {
     "revisit_lost": "responses whose body is in another archive, with the size that their headers give: {n}",
     "chunked": "chunked bodies, which are sent with a Content-Length instead: {n}",
     "short": "bodies that the recorder cut short, with the size that was recorded: {n}",
+    "repacked": "bodies that the recorder decompressed, compressed again with gzip: {n}",
     "compressed": "texts that the mirror stores uncompressed, but that are served with gzip: {n}",
     "local": "files for which typical headers are assumed, because a mirror stores none: {n}",
     # Pages

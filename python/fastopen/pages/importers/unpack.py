@@ -1,4 +1,4 @@
-"""Undo the content codings of bodies, so that their texts can be searched for references."""
+"""Undo the content codings of bodies, so that their texts can be searched for references, and redo them."""
 
 import zlib
 from collections.abc import Callable
@@ -45,6 +45,12 @@ def is_coded(body: bytes, codings: str) -> bool:
     except _DAMAGE:
         return False
     return True
+
+
+def packed(body: bytes) -> bytes:
+    """Compress a body with gzip, as servers do."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    return packer.compress(body) + packer.flush()
 
 
 def _gzip(body: bytes) -> bytes:

@@ -18,6 +18,7 @@ from warcio.warcwriter import WARCWriter
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages.bodies import RecordedBodies
 from pages.hars import noted
 from pages.sites import INITIATORS, ROOT, Answer, initiators, site
 from places import SHARED
@@ -34,7 +35,12 @@ class Writer(WARCWriter):  # type: ignore[misc]
 
 
 def archive(
-    answers: Sequence[Answer], *, packed: bool = True, requests: bool = True, chunked: bool = False
+    answers: Sequence[Answer],
+    *,
+    packed: bool = True,
+    requests: bool = True,
+    chunked: bool = False,
+    coding_field: str = "Content-Encoding",
 ) -> bytes:
     """Return a WARC of these responses. `packed`: with gzip; `chunked`: each body is one chunk."""
     out = io.BytesIO()
@@ -46,7 +52,7 @@ def archive(
         if answer.location:
             fields.append(("Location", answer.location))
         if answer.coding:
-            fields.append(("Content-Encoding", answer.coding))
+            fields.append((coding_field, answer.coding))
         body = answer.body
         if chunked:
             fields.append(("Transfer-Encoding", "chunked"))
@@ -114,6 +120,22 @@ def test_bodies_are_served_as_they_crossed_the_wire(tmp_path: Path) -> None:
     assert sheet.initiator_at_bytes is not None
     assert 0 < sheet.initiator_at_bytes < root.body_bytes / 2
     assert found.bodies[by_url["http://cdn.test/app.js"]] == site()[6].body
+
+
+@pytest.mark.parametrize("field", ["Content-Encoding", "x-orig-content-encoding"])
+def test_bodies_that_a_browser_decoded_are_compressed_again(tmp_path: Path, field: str) -> None:
+    page = b'<img src="/1.png">' + b"<p>so many words</p>" * 200
+    answers = [
+        Answer("http://a.test/", page, "text/html", coding="br", referer=None),
+        Answer("http://a.test/1.png", b"\x89PNG", "image/png"),
+    ]
+    found = imported(tmp_path, archive(answers, coding_field=field))
+    assert gzip.decompress(found.bodies[0]) == page
+    assert found.page.resources[0].body_bytes == len(found.bodies[0])
+    assert isinstance(found.bodies, RecordedBodies)
+    assert b"Content-Encoding: gzip\r\n" in found.bodies.heads[0]
+    assert noted(found.page)["repacked"] == 1
+    assert found.page.resources[1].initiator == 0
 
 
 def test_choices_of_a_picture_that_were_not_recorded_are_alternatives_of_the_one_that_was(
