@@ -13,6 +13,9 @@ _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]{{2,45}}\])\Z")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
+# Browsers treat an escaped dot in such segments as a dot.
+_DOT: Final = re.compile(r"%2e", re.IGNORECASE)
+_DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
 # Size of each cache: recordings repeat URLs (referers, call stacks), and a run reads its pages again.
 _REMEMBERED: Final = 8192
@@ -101,10 +104,24 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
     if not host or port == 0:
         return None
     netloc = host if port in (None, DEFAULT_PORTS[scheme]) else f"{host}:{port}"
-    path = _escaped(parts.path.replace("\\", "/")) or "/"
+    path = _escaped(_without_dots(parts.path.replace("\\", "/"))) or "/"
     query = "?" + _escaped(parts.query) if parts.query else ""
     url = f"{scheme}://{netloc}{path if path.startswith('/') else '/' + path}{query}"
     return url if problem_of(url) is None else None
+
+
+def _without_dots(path: str) -> str:
+    """Remove the segments `.` and `..` from a path. urljoin keeps them in URLs with a host."""
+    if not _DOTS.search(path):
+        return path
+    kept: list[str] = []
+    for segment in path.split("/"):
+        dots = _DOT.sub(".", segment)
+        if dots == ".." and len(kept) > 1:
+            kept.pop()
+        elif dots not in (".", ".."):
+            kept.append(segment)
+    return "/".join([*kept, ""] if dots in (".", "..") else kept)
 
 
 def scheme_of(raw: str) -> str:

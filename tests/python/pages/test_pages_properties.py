@@ -135,5 +135,19 @@ def test_a_cleaned_url_is_one_that_a_page_may_hold_and_stays_as_it_is(raw: str) 
         assert urls.cleaned(cleaned) == cleaned
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/js/../a.js", "/a.js"),
+        ("/x/./%2E%2e/a.js", "/a.js"),
+        ("/../..", "/"),
+        ("/x/y/..", "/x/"),
+        ("/.a/..b/c.", "/.a/..b/c."),
+    ],
+)
+def test_dot_segments_are_removed_as_browsers_do(path: str, expected: str) -> None:
+    assert urls.cleaned(f"//b.test{path}", base="http://a.test/") == f"http://b.test{expected}"
+
+
 def test_a_lone_surrogate_in_a_path_begins_no_query() -> None:
     assert urls.cleaned("http://a.test/x\ud800y") == "http://a.test/x%EF%BF%BDy"
