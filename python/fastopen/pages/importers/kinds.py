@@ -28,6 +28,8 @@ _DESTINATIONS: Final[dict[str, ResourceType]] = {
 _DESTINATIONS_WITHOUT_ELEMENT: Final = frozenset([
     "empty", "manifest", "report", "worker", "sharedworker", "serviceworker",
 ])  # fmt: skip
+# Headers by which browsers mark such requests: https://wicg.github.io/nav-speculation/prefetch.html
+_PURPOSES: Final = ("sec-purpose", "purpose", "x-moz")
 _SUFFIXES: Final[dict[str, ResourceType]] = {
     "css": "stylesheet", "js": "script", "mjs": "script", "woff": "font", "woff2": "font", "ttf": "font",
     "otf": "font", "eot": "font", "png": "image", "jpg": "image", "jpeg": "image", "gif": "image",
@@ -73,11 +75,13 @@ def mime_of(declared: str, got: Pairs) -> str:
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
     """Return the type of a resource, such as `image`. `recorded` is the recorder's name for it. If this is
     None, derive the type from the request headers `sent`, the MIME type and the URL."""
-    if recorded is not None:
-        return RECORDED[recorded]
-    destination = destination_of(sent)
-    if destination is not None:
-        return _DESTINATIONS[destination]
+    named = RECORDED[recorded] if recorded is not None else _DESTINATIONS.get(destination_of(sent) or "")
+    named = named or _guessed_type(url, mime, sent)
+    # A document that the browser fetches ahead is a page of its own.
+    return "other" if named == "document" and is_fetched_ahead(sent) else named
+
+
+def _guessed_type(url: str, mime: str, sent: Pairs) -> ResourceType:
     if (coerce.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
         return "xhr"
     accept = (coerce.header(sent, "accept") or "").strip().lower()
@@ -102,6 +106,8 @@ def delays_load_event(
     """Return True if a page's load event waits for this request, because an element or a frame made it. The
     load event does not wait for fetch() and beacons. `of_type` is the type of the resource, and `recorded`
     the recorder's name for it, if known. `sent` has the request's headers."""
+    if is_fetched_ahead(sent):
+        return False
     if recorded is not None:
         return of_type not in ("xhr", "other")
     destination = destination_of(sent)
@@ -115,6 +121,11 @@ def delays_load_event(
 def is_event_stream(mime: str, recorded: str | None = None) -> bool:
     """Return True for server-sent events, which stay open, and for which the load event does not wait."""
     return essence(mime) == "text/event-stream" or recorded == "eventsource"
+
+
+def is_fetched_ahead(sent: Pairs) -> bool:
+    """Return True if the browser prefetched or prerendered for a page that the user may visit next."""
+    return any(name in _PURPOSES and value.lower().startswith("prefetch") for name, value in sent)
 
 
 def destination_of(sent: Pairs) -> str | None:

@@ -101,7 +101,7 @@ def http_exchange(
         location=urls.cleaned(location, base=url) if location else None,
         freshness=freshness_of(method, status, lower_got, None),
         http=http,
-        navigated=kinds.destination_of(lower_sent) == "document",
+        navigated=kinds.destination_of(lower_sent) == "document" and not kinds.is_fetched_ahead(lower_sent),
         delays_load_event=kinds.delays_load_event(of_type, method, lower_sent),
         notes=Notes(repacked=int(text is not None)),
     )

@@ -136,6 +136,17 @@ def test_navigations_in_one_page_are_pages_and_frames_are_not() -> None:
     assert len(import_har(har(*entries[:3], framed), "my.har")) == 1
 
 
+@pytest.mark.parametrize("start", [100, 9_000])
+def test_a_document_fetched_ahead_is_no_navigation_and_delays_no_load_event(start: int) -> None:
+    headers = [
+        {"name": "Sec-Purpose", "value": "prefetch;prerender"},
+        {"name": "Sec-Fetch-Dest", "value": "document"},
+    ]
+    ahead = entry("http://a.test/next", start, request={"headers": headers}, _resourceType="document")
+    _, resource = one_page(ROOT, ahead, on_load=200).page.resources
+    assert (resource.type, resource.phase) == ("other", "async" if start < 200 else "after")
+
+
 def test_a_file_without_a_document_is_refused_or_noted() -> None:
     call = entry("http://api.test/1", response={"content": {"size": 9, "mimeType": "application/json"}})
     with pytest.raises(InputError, match="has no document"):

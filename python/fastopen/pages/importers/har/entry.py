@@ -118,7 +118,7 @@ def read_entry(
         freshness=freshness_of(method, status, got, times.end),
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
-        navigated=destination == "document",
+        navigated=destination == "document" and not kinds.is_fetched_ahead(sent),
         times=times,
         initiators=initiator_urls(raw),
         document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
