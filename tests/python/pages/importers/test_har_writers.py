@@ -132,8 +132,12 @@ def test_navigations_in_one_page_are_pages_and_frames_are_not() -> None:
         ["http://a.test/next", "http://a.test/2.png"],
     ]
     assert [each.recorded_plt_us for each in found] == [None, 300_000]
-    framed = entries[3] | {"_resourceType": "subdocument"}
-    assert len(import_har(har(*entries[:3], framed), "my.har")) == 1
+    for mark in (
+        {"_resourceType": "subdocument"},
+        {"_initiator": {"type": "script"}},
+        {"_initiator": "http://a.test/", "_initiator_type": "script"},
+    ):
+        assert len(import_har(har(*entries[:3], entries[3] | mark), "my.har")) == 1
 
 
 @pytest.mark.parametrize("start", [100, 9_000])

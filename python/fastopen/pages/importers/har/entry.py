@@ -102,7 +102,8 @@ def read_entry(
     location = coerce.text(entry.response.get("redirectURL")) or coerce.header(got, "location")
     referer = coerce.header(sent, "referer")
     destination = kinds.destination_of(sent)
-    asked_by = coerce.text(coerce.mapping(raw.get("_initiator")).get("type")).lower()
+    # chrome-har and WebPageTest write the type of the initiator into a field of its own.
+    asked_by = coerce.mapping(raw.get("_initiator")).get("type") or raw.get("_initiator_type")
     is_frame = recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
     pushed = bool(coerce.number(raw.get("_was_pushed")))
     return Exchange(
@@ -123,7 +124,7 @@ def read_entry(
         initiators=initiator_urls(raw),
         document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
         base_page=raw.get("_is_base_page") in (True, "true", 1),
-        embedded=is_frame or asked_by in ("script", "parser"),
+        embedded=is_frame or coerce.text(asked_by).lower() in ("script", "parser"),
         delays_load_event=kinds.delays_load_event(of_type, method, sent, recorded),
         pushed=pushed,
         connection=_connection_id(raw),
