@@ -19,6 +19,8 @@ SENTENCES: Final = {
     "failed": "requests left out, because they failed, were blocked or got no final answer: {n}",
     "unanswered": "exchanges left out, because they got no final answer: {n}",
     "cached": "entries left out, because the browser's cache answered them: {n}",
+    "mocked": "entries left out, because a service worker, test script or override answered them: {n}",
+    "api": "requests left out, because a test script made them, not the page: {n}",
     "internal": "redirects left out, because the browser made them without a request (HSTS): {n}",
     "cached_root": "the browser's cache answered the root document, which is kept with the size in its head",
     "not_modified": "conditional requests kept, which were answered with 304 and no body: {n}",

@@ -50,6 +50,23 @@ def test_playwright_counts_tls_within_connect_and_again_in_the_time() -> None:
     assert ends == [302, 402]
 
 
+@pytest.mark.parametrize(
+    ("mark", "note"),
+    [
+        ({"_apiRequest": True}, "api"),
+        ({"_wasFulfilled": True}, "mocked"),
+        ({"_fetchType": "Service Worker"}, "mocked"),
+        ({"_fetchType": "Inspector Override"}, "mocked"),
+        ({"_fetchType": "Disk Cache"}, "cached"),
+    ],
+)
+def test_requests_of_scripts_and_local_answers_are_left_out(mark: dict[str, Any], note: str) -> None:
+    """Playwright's HARs have requests of the test itself, and answers by the test (route.fulfill)."""
+    page = one_page(ROOT, entry("http://a.test/1.js", 50) | mark).page
+    assert len(page.resources) == 1
+    assert noted(page)[note] == 1
+
+
 def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() -> None:
     late = by("WebKit Web Inspector", ROOT, on_load=15_799)
     assert (late.recorded_plt_us, late.page.load_event_processing_us) == (None, 0)

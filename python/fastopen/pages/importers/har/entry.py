@@ -150,6 +150,8 @@ def _har_entry(raw: object, place: str) -> HarEntry:
 def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -> str | None:
     """Return the reason why a recorded request cannot be replayed, such as `failed`. Return None if
     it can. `recorded` is the type of the resource that the recording names, such as `websocket`."""
+    if entry.raw.get("_apiRequest") is True:  # Playwright
+        return "api"
     scheme = urls.scheme_of(entry.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -287,7 +289,7 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
-    """Return `cached` or `internal` (the browser's own redirect) if the browser answered a request without
+    """Return `cached`, `internal` (the browser's own redirect) or `mocked` if a request was answered without
     the network. Return None if the network carried it. `timed` is True if the file has network times."""
     # For a request that HSTS upgrades to https, Chrome writes an internal redirect. It marks it with a header
     # and with the phrase of its status.
@@ -298,6 +300,10 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
             own_phrase and not entry.raw.get("serverIPAddress")
         ):
             return "internal"
+    # Playwright's route.fulfill, and Safari's responses by service workers and local overrides.
+    fetched = coerce.text(entry.raw.get("_fetchType")).lower()
+    if entry.raw.get("_wasFulfilled") is True or fetched in ("service worker", "inspector override"):
+        return "mocked"
     return "cached" if _is_cached(entry, times, timed) else None
 
 

@@ -25,6 +25,8 @@ _IDLE_MS: Final = 5_000.0
 # Reasons why entries are left out: keys of notes, with texts for the error about a file without requests.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
+    "mocked": "got an answer from a service worker, test script or override",
+    "api": "came from a test script",
     "internal": "took a redirect of the browser itself",
     "failed": "failed or got no final response",
     "websocket": "opened a WebSocket",
