@@ -61,12 +61,12 @@ def decoded(text: str) -> Any:
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
     """Return the header fields with names in lower case, and without pseudo-headers such as `:status`."""
-    # Chrome joins fields of the same name (Set-Cookie) with line feeds.
+    # Chrome joins fields of the same name (Set-Cookie) with line feeds. Others write numbers (sizes).
     return [
         (name.strip().lower(), line.strip("\r"))
         for name, content in pairs
         if isinstance(name, str) and name and not name.startswith(":")
-        for line in text(content).split("\n")
+        for line in (str(content) if isinstance(content, (str, int)) else "").split("\n")
     ]
 
 

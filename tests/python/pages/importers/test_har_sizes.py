@@ -23,6 +23,7 @@ class TestSizes:
         ("response", "expected"),
         [
             ({"headers": [{"name": "content-length", "value": "640"}]}, 640),
+            ({"headers": [{"name": "content-length", "value": 640}]}, 640),
             ({"_transferSize": 850}, 700),
             ({"_transferSize": 850, "headers": [{"name": "content-length", "value": "9000"}]}, 700),
             ({"_transferSize": 700, "headers": [{"name": "content-length", "value": "640"}]}, 640),
