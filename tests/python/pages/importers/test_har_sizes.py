@@ -31,6 +31,8 @@ class TestSizes:
             ({"content": {"size": 900, "compression": 300}}, 600),
             ({"content": {"size": 900}}, 900),
             ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "br"}]}, 300),
+            ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "x, gzip"}]}, 300),
+            ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "dcz"}]}, 300),
             ({"content": {"size": 900, "compression": 917, "mimeType": "image/png"}, "headers": []}, 900),
             ({"content": {"size": 900, "mimeType": "text/css"}, "headers": []}, 300),
             ({"content": {"text": "äö"}}, 4),

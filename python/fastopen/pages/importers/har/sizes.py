@@ -13,7 +13,8 @@ from fastopen.pages.importers.har.parts import HarEntry
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import body_is_empty
 
-_COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
+# dcb and dcz: https://www.rfc-editor.org/rfc/rfc9842
+_COMPRESSED: Final = frozenset(["gzip", "br", "deflate", "zstd", "compress", "x-gzip", "dcb", "dcz"])
 _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # gzip and brotli compress text to about a third (the HTTP Archive's Web Almanac 2022, chapter
 # Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
@@ -166,4 +167,5 @@ def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes:
 
 
 def _is_encoded(got: Pairs) -> bool:
-    return (coerce.header(got, "content-encoding") or "").strip().lower() in _COMPRESSED
+    codings = (coerce.header(got, "content-encoding") or "").lower().split(",")
+    return not _COMPRESSED.isdisjoint(coding.strip() for coding in codings)
