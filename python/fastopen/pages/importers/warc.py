@@ -99,7 +99,7 @@ class Archive:
     date: str = ""
     _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
     _requests: list[_Record] = field(default_factory=list)
-    _bodies: dict[object, StoredBody] = field(default_factory=dict)
+    _originals: dict[object, tuple[_Record, StoredBody]] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
         """Add every record of a file. Raises InputError for damaged records, or skips them with `lenient`."""
@@ -127,8 +127,8 @@ class Archive:
             stored = self.store.add(record.body) if record.body else None
             if stored is not None:
                 if digest := record.get("WARC-Payload-Digest"):
-                    self._bodies.setdefault(digest, stored)
-                self._bodies.setdefault((record.url, record.get("WARC-Date")), stored)
+                    self._originals.setdefault(digest, (record, stored))
+                self._originals.setdefault((record.url, record.get("WARC-Date")), (record, stored))
             record.body = b""
         self._responses.append((record, stored))
 
@@ -157,10 +157,14 @@ class Archive:
             notes.add("no_request")
         status, got = _status(response)
         if response.kind == "revisit" and status != 304:
-            original = (response.get("WARC-Refers-To-Target-URI"), response.get("WARC-Refers-To-Date"))
-            stored = self._bodies.get(response.get("WARC-Payload-Digest")) or self._bodies.get(original)
-            notes.add("revisit" if stored is not None else "revisit_lost")
-            if stored is None:
+            capture = (response.get("WARC-Refers-To-Target-URI"), response.get("WARC-Refers-To-Date"))
+            known = self._originals.get(response.get("WARC-Payload-Digest")) or self._originals.get(capture)
+            notes.add("revisit" if known is not None else "revisit_lost")
+            if known is not None:
+                stored = known[1]
+                if response.head is None:
+                    status, got = _status(known[0])
+            else:
                 lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
             notes.add("no_head")
@@ -332,7 +336,8 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
     missing = int(length) - head_bytes - len(body)
     if missing > 0:
         raise EOFError(f"the last {missing} bytes are missing")
-    if headers.get_header("WARC-Truncated"):
+    # Revisits have this field because they have no body (wget, Heritrix).
+    if raw.rec_type != "revisit" and headers.get_header("WARC-Truncated"):
         notes.add("short")
     if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():
         body = without_chunks(body)

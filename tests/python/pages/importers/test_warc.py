@@ -181,12 +181,24 @@ def test_a_revisit_has_the_body_of_the_record_it_refers_to(tmp_path: Path) -> No
                 url, of, one.url, "2020-01-01T00:00:00Z", StatusAndHeaders("200 OK", again, "HTTP/1.1")
             )
         )
+    # Wget declares revisits as truncated. Records without a head are allowed too.
+    for url, head in (
+        ("http://a.test/3.png", StatusAndHeaders("200 OK", again, "HTTP/1.1")),
+        ("http://a.test/4.png", None),
+    ):
+        shortened = {"WARC-Truncated": "length"}
+        writer.write_record(
+            writer.create_revisit_record(url, digest, one.url, "2020-01-01T00:00:00Z", head, shortened)
+        )
     found = imported(tmp_path, out.getvalue())
     bodies = {found.page.resources[i].url: body for i, body in found.bodies.items()}
-    assert bodies["http://a.test/two.png"] == b"the same picture"
+    for name in ("two", "3", "4"):
+        assert bodies[f"http://a.test/{name}.png"] == b"the same picture"
     assert "http://a.test/lost.png" not in bodies
     assert [r.body_bytes for r in found.page.resources if r.url.endswith("lost.png")] == [16]
-    assert (noted(found.page)["revisit"], noted(found.page)["revisit_lost"]) == (1, 1)
+    notes = noted(found.page)
+    assert (notes["revisit"], notes["revisit_lost"]) == (3, 1)
+    assert "short" not in notes
 
 
 def test_pages_that_are_only_linked_to_are_no_part_of_the_page(tmp_path: Path) -> None:
