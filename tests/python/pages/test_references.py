@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.pages.importers.unpack import unpacked
+from fastopen.pages.references import find_reference
 from fastopen.pages.references.parsed import references_in
 
 
@@ -136,3 +137,11 @@ def test_what_is_made_to_take_long_does_not(text: str) -> None:
     begun = time.process_time()
     references_in(text.encode(), "document")
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(("after", "is_named"), [("", True), ('"', True), ("?x=1", True), ("x.png", False)])
+def test_a_folder_is_not_named_by_the_urls_in_it(after: str, is_named: bool) -> None:
+    other = b"'http://a.test/y/1.png' "
+    text = other + f"'http://a.test/y/{after}".encode()
+    found = find_reference(text, "http://a.test/y/", "http://b.test/")
+    assert found == (len(text) - len(after) if is_named else None)

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from fastopen.pages import budget
 
 _SHORTEST: Final = 12
+_URL_ENDS: Final = rb"(?![\w.~%-])"
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
@@ -32,6 +33,10 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
         return None
     for spelling in spellings:
         offset = text.find(spelling)
+        # The URL of a folder is also the beginning of the URLs in this folder.
+        if offset >= 0 and spelling.endswith(b"/"):
+            found = re.search(re.escape(spelling) + _URL_ENDS, text[offset:])
+            offset = offset + found.start() if found else -1
         if offset >= 0:
             return offset + len(spelling)
     return None
