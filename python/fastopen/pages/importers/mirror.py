@@ -6,7 +6,7 @@ import hashlib
 import mimetypes
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -77,13 +77,13 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     # Without host folders (`wget -nH`), the mirror's folder has the name of the host, if it can be one.
     own_name = inside.name if _is_host(inside.name) else "mirror.example"
     files = [
-        (f"{scheme}://{host.name if host != folder else own_name}/", host, path)
+        (f"{scheme}://{host.name if host != folder else own_name}/", host, path, content)
         for scheme, host in _host_folders(folder, inside) or [("http", folder)]
-        for path in sorted(_files(host, inside))
+        for path, content in _with_contents(_files(host, inside))
     ]
-    for number, (origin, host, path) in enumerate(files, start=1):
+    for number, (origin, host, path, content) in enumerate(files, start=1):
         try:
-            mirror.add(origin, host, path)
+            mirror.add(origin, host, path, content)
         except OSError as error:
             if not lenient:
                 raise unreadable(path, error) from None
@@ -112,6 +112,21 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
         budget.work(budget.NAME_STEPS)
         if path.is_file() and path.resolve().is_relative_to(inside):
             yield path
+
+
+def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Pair each file with the file that has its content as served. These differ if wget converted the links
+    of a file and kept a copy named `*.orig` (-K). The copies themselves are left out."""
+    every = set(files)
+    # With -E, `.orig` replaces `.html`.
+    copies = {
+        original: path
+        for path in every
+        if path.suffix == ".orig"
+        for original in (path.with_suffix(""), path.with_suffix(".html"))
+        if original in every
+    }
+    return [(path, copies.get(path, path)) for path in sorted(every.difference(copies.values()))]
 
 
 def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
@@ -145,7 +160,7 @@ class _Mirror:
     _by_file: dict[str, str] = field(default_factory=dict)
     _file_of: dict[str, str] = field(default_factory=dict)
 
-    def add(self, origin: str, host: Path, path: Path) -> None:
+    def add(self, origin: str, host: Path, path: Path, content: Path) -> None:
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
@@ -157,8 +172,8 @@ class _Mirror:
             self.notes.add("no_http")
             return
         budget.work(budget.ENTRY_STEPS)
-        with path.open("rb") as opened:
-            data = read_whole(opened, str(path))
+        with content.open("rb") as opened:
+            data = read_whole(opened, str(content))
         self.exchanges.append(self._exchange(url, data))
         self._file_of[url] = file
         self._by_file[file] = url

@@ -103,6 +103,18 @@ def test_links_that_wget_converted_to_paths_are_followed(tmp_path: Path) -> None
     ]
 
 
+def test_copies_from_before_wget_converted_links_are_contents_and_no_pages(tmp_path: Path) -> None:
+    served = b"<!doctype html>" + b"".join(b'<img src="http://a.test/%d.png">' % n for n in range(6))
+    for name, copy in (("index.html", "index.html.orig"), ("b.php?x=1.html", "b.php?x=1.orig")):
+        write(tmp_path, f"a.test/{name}", served.replace(b"http://a.test/", b""))
+        write(tmp_path, f"a.test/{copy}", served)
+    for number in range(6):
+        write(tmp_path, f"a.test/{number}.png", b"\x89PNG")
+    found = load_pages([tmp_path])
+    assert [one.page.url for one in found] == ["http://a.test/", "http://a.test/b.php?x=1.html"]
+    assert [(one.bodies[0], len(one.page.resources)) for one in found] == [(served, 7)] * 2
+
+
 def test_files_named_by_checksums_of_their_paths_are_found(tmp_path: Path) -> None:
     long = "/pictures.cgi?" + "x" * 300
     name = hashlib.md5(long.encode()).hexdigest()
