@@ -151,7 +151,7 @@ def test_notes_say_what_was_counted_and_those_of_damage_are_known() -> None:
         (b"# nothing\n", "has no URL"),
         (b"two words\n", "line 1: 'two words' is not"),
         (b'{"log": }', "line 1 column 9: malformed JSON"),
-        (b'{"x": 1}', "format: missing"),
+        (b'{"x": 1}', "not a HAR or page"),
     ],
 )
 def test_a_file_of_another_kind_gets_an_error_that_says_so(tmp_path: Path, content: bytes, said: str) -> None:

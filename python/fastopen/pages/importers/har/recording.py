@@ -47,8 +47,8 @@ def read_har(
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
-        if "entries" in found and "format" not in found:
-            raise InputError('not a HAR: the top-level "log" is missing', place, _EXPORT)
+        if found.keys().isdisjoint(("format", "resources")):
+            raise InputError('not a HAR or page: the top-level "log" or "format" is missing', place, _EXPORT)
         return found
     return pages_of_log(found, place, notes, lenient=lenient)
 
