@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fastopen.common.errors import InputError
 from pages.hars import ROOT, entry, kind, noted, one_page
 
 
@@ -168,6 +169,11 @@ class TestTimes:
     def test_an_unreadable_start_is_that_of_the_entry_before(self, moment: object) -> None:
         page = one_page(ROOT, entry("http://a.test/x", startedDateTime=moment) | kind("image")).page
         assert "started" in noted(page)
+
+    def test_a_file_without_any_readable_start_is_refused(self) -> None:
+        entries = [entry(f"http://a.test/{n}", startedDateTime="5/1/2024, 10:00:00 AM") for n in range(2)]
+        with pytest.raises(InputError, match="cannot read any start time, such as '5/1/2024"):
+            one_page(*entries)
 
     def test_small_numbers_are_milliseconds_since_another_moment(self) -> None:
         root = entry("http://a.test/", startedDateTime=1000)  # arrives for 80 ms

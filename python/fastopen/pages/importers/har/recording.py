@@ -65,6 +65,11 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         raise InputError("not a HAR: log.entries is not a list", place, _EXPORT)
     if entries and not any(map(_is_timed, entries)):
         raise InputError("no entry has a start time or timings", place, _EXPORT)
+    starts = [coerce.mapping(entry).get("startedDateTime") for entry in entries]
+    unreadable = next((start for start in starts if coerce.text(start)), None)
+    if unreadable is not None and not any(coerce.moment_ms(start) is not None for start in starts):
+        remedy = "write startedDateTime as ISO 8601, such as 2026-11-29T10:00:00.000Z"
+        raise InputError(f"cannot read any start time, such as {unreadable[:40]!r}", place, remedy)
     writer = writer_of(log)
     recorded = _pages(log, entries, writer, notes)
     found = [_read(page, entries, place, lenient, writer) for page in recorded]
