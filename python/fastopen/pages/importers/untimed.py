@@ -100,6 +100,7 @@ def _page(
     check_size(len(edges), place)
     notes = Notes(common)
     notes["elsewhere"] += len(graph.exchanges) - len(edges)
+    notes["no_document"] = int(all(graph.exchanges[i].type not in ("document", "other") for i in edges))
     alternatives = {
         i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
     }

@@ -201,6 +201,12 @@ def test_a_revisit_has_the_body_of_the_record_it_refers_to(tmp_path: Path) -> No
     assert "short" not in notes
 
 
+def test_an_archive_without_a_document_has_a_note(tmp_path: Path) -> None:
+    script = Answer("http://a.test/app.js", b"run()", "text/javascript")
+    assert noted(imported(tmp_path, archive([script])).page)["no_document"] == 1
+    assert "no_document" not in noted(imported(tmp_path, archive(site())).page)
+
+
 def test_pages_that_are_only_linked_to_are_no_part_of_the_page(tmp_path: Path) -> None:
     other = Answer("http://a.test/other.html", b'<img src="/more.png">', "text/html")
     more = Answer("http://a.test/more.png", b"...", "image/png", referer=other.url)
