@@ -168,6 +168,22 @@ def test_a_document_fetched_ahead_is_no_navigation_and_delays_no_load_event(star
     assert (resource.type, resource.phase) == ("other", "async" if start < 200 else "after")
 
 
+def test_an_upgrade_to_https_that_failed_is_not_the_root() -> None:
+    """Chrome tries https first, and after a failure asks by http again."""
+    to = [
+        {"name": "Location", "value": "https://a.test/"},
+        {"name": "Non-Authoritative-Reason", "value": "HttpsUpgrades"},
+    ]
+    upgrade = entry("http://a.test/", response={"status": 307, "headers": to}) | {
+        "time": 0,
+        "timings": NOTHING,
+    }
+    failed = entry("https://a.test/", 1, response={"status": 0})
+    page = one_page(upgrade, failed, entry("http://a.test/", 300), on_load=500).page
+    assert [one.status for one in page.resources] == [200]
+    assert (noted(page)["internal"], "cached_root" in noted(page)) == (1, False)
+
+
 def test_a_file_without_a_document_is_refused_or_noted() -> None:
     call = entry("http://api.test/1", response={"content": {"size": 9, "mimeType": "application/json"}})
     with pytest.raises(InputError, match="has no document"):

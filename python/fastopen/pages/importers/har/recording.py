@@ -267,9 +267,9 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
     if first in local and first is not None and first.type == "document" and len(local) < len(entries):
         chain = [one for one in entries if chains.head(one) is first]
-        if all(one in local for one in chain):
+        root = max(chain, key=chains.start_order)
+        if all(one in local for one in chain) and local[root] != "internal":
             notes.add("cached_root")
-            root = max(chain, key=chains.start_order)
             # The cache's answer took no round trip.
             root.at.wait = None
             del local[root]
