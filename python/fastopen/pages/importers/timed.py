@@ -255,7 +255,9 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
         under_way = bisect_left(starts, moment) - bisect_left(ended, moment)
         return under_way + len(before) - bisect_left(before, moment)
 
-    return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))  # the last of the best
+    # The load event never fires before the document has arrived.
+    moments = {moment for moment in starts if moment >= ends[exchanges[0]]} | {load_at}
+    return max(moments, key=lambda moment: (-against(moment), moment))  # the last of the best
 
 
 def _us(ms: float) -> int:

@@ -144,6 +144,12 @@ class TestTimes:
         ).page
         assert [r.phase for r in page.resources] == ["load", "async", *["load"] * 3]
 
+    def test_the_load_event_does_not_fire_before_the_document_is_there(self) -> None:
+        """A video may arrive for minutes, although the load event waits only for its beginning."""
+        video = entry("http://a.test/v.mp4", 70, timings={"receive": 40_000}) | kind("media")
+        page = one_page(ROOT, video, on_load=200).page
+        assert [one.phase for one in page.resources] == ["load", "async"]
+
     def test_without_a_load_event_everything_counts_to_the_load(self) -> None:
         page = one_page(ROOT, entry("http://a.test/x", 5000) | kind("image"), on_load=-1).page
         assert [r.phase for r in page.resources] == ["load", "load"]
