@@ -59,8 +59,9 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text.
-    `type` is the type of resource that the markup implies, such as `image`. `link` is True for a hyperlink to
-    another page. Of references with the same number `picture`, as in a `srcset`, a browser loads only one."""
+    `type` is the type of resource that the markup implies, such as `image`. `link` is True if browsers do not
+    load the URL for this page: a hyperlink, or a script for browsers without modules. Of references with the
+    same number `picture`, as in a `srcset`, a browser loads only one."""
 
     url: str
     at: int
@@ -183,8 +184,9 @@ class _Collector:
         elif tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh":
             refresh = _REFRESH.match(attributes.get("content", ""))
             yield from self._one(refresh and refresh[1], "document", link=True)
+        unused = tag == "script" and "nomodule" in attributes
         for attribute, kind in _SOURCES.get(tag, ()):
-            yield from self._one(attributes.get(attribute), kind)
+            yield from self._one(attributes.get(attribute), kind, link=unused)
         for attribute in sorted(_CHOICES.intersection(attributes)):
             for candidate in _candidates(attributes[attribute]):
                 yield from self._one(candidate, "image")

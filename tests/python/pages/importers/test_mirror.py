@@ -65,6 +65,14 @@ def test_what_nothing_names_is_left_out_and_counted(tmp_path: Path) -> None:
     assert noted(found.page)["elsewhere"] == 1
 
 
+def test_scripts_for_browsers_without_modules_are_left_out(tmp_path: Path) -> None:
+    """wget fetches them, but no browser that knows modules does."""
+    page = b"<!doctype html><script nomodule src=/old.js></script><script type=module src=/new.js></script>"
+    for name, body in (("index.html", page), ("old.js", b"1"), ("new.js", b"2")):
+        write(tmp_path, f"a.test/{name}", body)
+    assert initiators(only(tmp_path)) == {"http://a.test/": None, "http://a.test/new.js": "http://a.test/"}
+
+
 def test_texts_are_served_as_gzip_makes_them(tmp_path: Path) -> None:
     words = ROOT + b"<p>" + b"so many words " * 200
     write(mirror(tmp_path), "a.test/index.html", words)
