@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from fastopen.common.errors import InputError
+from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
 from fastopen.pages.importers.exchange import Exchange
@@ -39,6 +40,7 @@ def pages_of(
     counts of left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
+    _complete_referers(exchanges)
     graph = Graph(exchanges, resolve)
     heads = listed_roots(graph, roots) or find_roots(graph)
     grown = [graph.reached(head) for head in heads]
@@ -48,6 +50,19 @@ def pages_of(
         _page(graph, edges, name if len(heads) == 1 else f"{name}#{number}", source, notes, place)
         for number, edges in enumerate(grown, start=1)
     ]
+
+
+def _complete_referers(exchanges: Sequence[Exchange]) -> None:
+    """Replace each Referer that is only an origin, as browsers send to other origins by default, by the page
+    of this origin that the browser had visited last. Without marks of visits (Fetch Metadata), keep it."""
+    visited: dict[tuple[str, str, int], str] = {}
+    for one in exchanges:
+        if one.navigated:
+            visited[urls.origin_of(one.url)] = one.url
+        elif one.referer is not None and urls.target_of(one.referer) == "/":
+            origin = urls.origin_of(one.referer)
+            if origin != urls.origin_of(one.url):
+                one.referer = visited.get(origin, one.referer)
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:

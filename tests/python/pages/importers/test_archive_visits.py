@@ -176,6 +176,22 @@ def test_references_lead_to_the_response_of_a_get(tmp_path: Path, method: str) -
     assert [(one.method, one.body_bytes) for one in resources[1:]] == [("GET", 90), (method, 0)]
 
 
+def test_a_referer_that_is_an_origin_is_the_page_visited_last(tmp_path: Path) -> None:
+    """Browsers send only the origin to other origins, so that all pages of a site seem to be its root."""
+    visit, referer = ("Sec-Fetch-Dest: document",), ("Referer: http://a.test/",)
+    records = [
+        exchange("GET", f"http://a.test/{name}", "HTTP/1.1 200 OK", "text/html", b"<p>", sent=visit)
+        + exchange("GET", f"http://t.test/{name}x", "HTTP/1.1 200 OK", "image/gif", b"i", sent=referer)
+        for name in ("", "1")
+    ]
+    path = tmp_path / "x.warc"
+    path.write_bytes(b"".join(records))
+    assert [[one.url for one in each.page.resources] for each in load_pages([path])] == [
+        ["http://a.test/", "http://t.test/x"],
+        ["http://a.test/1", "http://t.test/1x"],
+    ]
+
+
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
 def test_a_page_is_the_response_of_no_head_or_options(tmp_path: Path, method: str) -> None:
     asked = [
