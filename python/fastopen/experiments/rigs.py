@@ -86,6 +86,10 @@ class Property(BaseModel):
     def assumed(self) -> bool:
         return self.source.startswith(ASSUMED)
 
+    def __eq__(self, other: object) -> bool:
+        # A space has each name and value once. Searches compare properties millions of times.
+        return isinstance(other, Property) and self.value == other.value and self.name == other.name
+
     def __hash__(self) -> int:
         return hash((self.name, self.value))
 

@@ -81,8 +81,13 @@ class Tried:
         """Return the score of these test conditions: 4 points for each published row in `cells` whose saving
         agrees, 2 for each row whose two times agree, and -1 for each condition without a source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
-        return 4 * savings + 2 * times - sum(one.assumed for one in self.rig)
+        return 4 * savings + 2 * times - self._assumed
 
+    @cached_property
+    def _assumed(self) -> int:
+        return sum(one.assumed for one in self.rig)
+
+    @cached_property
     def rank(self) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key; the set of test conditions with the lowest key is best. It has the most points.
         With equal points, more agreement is better."""
@@ -116,13 +121,17 @@ class Explained:
         assert found is not None, "every search loads it"
         return found
 
-    @property
+    @cached_property
     def best(self) -> Tried:
         """Return the result for the test conditions that agree best with all published figures."""
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
-        return next((one for one in self.tried if one.rig == rig), None)
+        return self._by_rig.get(rig)
+
+    @cached_property
+    def _by_rig(self) -> Mapping[Rig, Tried]:
+        return {one.rig: one for one in self.tried}
 
     def gained(self, one: Property) -> int | None:
         """Return the number of published savings with which ours agree under only the test condition `one`,
@@ -293,7 +302,7 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 
 def best_of(tried: Sequence[Tried]) -> Tried:
     """Return the rig (test conditions) that agrees best with all published figures."""
-    return min(tried, key=Tried.rank)
+    return min(tried, key=lambda one: one.rank)
 
 
 @dataclass(frozen=True)
