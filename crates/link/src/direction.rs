@@ -39,7 +39,7 @@ pub enum DropCause {
     Loss,
     /// The queue was full, or its AQM dropped the packet.
     Queue,
-    /// A middlebox dropped the packet.
+    /// A middlebox dropped the packet, or answered it instead of the host.
     Path,
 }
 
@@ -69,7 +69,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` bytes as dropped, and no longer as accepted ([`Direction::offer`] did so).
+    /// Counts a packet, which [`Direction::offer`] has counted as accepted, as dropped. It has `bytes` bytes.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);
@@ -82,12 +82,12 @@ impl Stats {
 }
 
 impl<P: Datagram> Direction<P> {
-    /// Creates an idle direction. If the rate is a trace, the trace starts at `start`.
+    /// Creates an idle direction without a middlebox. If the rate is a recorded trace, it starts at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
         Self::of(stages(config, start, None), start)
     }
 
-    /// Creates both directions of a link: down, then up. A middlebox handles the packets of both directions.
+    /// Creates both directions of a link: down, then up. They share one middlebox, configured by `path`.
     pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
         let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
         let direction = |config, way| {
@@ -199,7 +199,7 @@ impl<P> Direction<P> {
         self.answers.pop_front()
     }
 
-    /// Returns the counts since the direction was created.
+    /// Returns the counts of packets and bytes since the direction was created.
     pub fn stats(&self) -> Stats {
         self.stats
     }

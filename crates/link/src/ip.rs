@@ -101,7 +101,7 @@ impl Versions {
 pub struct Addresses {
     /// The address that clients prefer.
     pub preferred: IpAddr,
-    /// The IPv4 address of a host whose preferred address is an IPv6 address.
+    /// The IPv4 address of a host that also has an IPv6 address; `None` if the host has only one address.
     pub other: Option<IpAddr>,
 }
 
@@ -130,7 +130,7 @@ pub struct Header {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol number of the payload; for an IPv6 packet with extension headers, of the first of them.
+    /// Protocol number of the payload; for an IPv6 packet with extension headers, of the first extension.
     pub protocol: u8,
     /// True for an IPv4 fragment, including the first one.
     pub fragment: bool,

@@ -10,9 +10,9 @@
 //! 3. **serialisation**, first in first out, at a fixed [`Rate`] or by a [`Trace`]
 //! 4. **propagation**: the direction's delay
 //!
-//! A [`path`] rule adds a middlebox. A distant host has an extra delay between the link and the host. Packets
-//! to the host are delayed after the last stage. The driver delays packets from the host in its own
-//! [`DelayLine`] before it offers them.
+//! A [`path::PathRule`] adds a middlebox between the link and the hosts. A distant host has an extra delay
+//! between the link and the host. The direction adds this delay to packets for the host after the last stage.
+//! The driver keeps packets from the host in its own [`DelayLine`] before it offers them.
 //!
 //! The crate reads no clock, does not wait, and does no I/O. The driver offers packets, sleeps until
 //! [`Direction::next_release`], and removes due packets with [`Direction::release`].

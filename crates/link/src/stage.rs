@@ -14,8 +14,8 @@ pub trait Datagram: Send + 'static {
     /// Returns the IP packet, starting with its version field, for stages that classify flows or rewrite
     /// headers in place. The default is an empty slice, for payloads without contents.
     ///
-    /// A stage that shortens the packet sets [`Packet::bytes`] and the length in the IP header. The receiver
-    /// trims the packet to the length in the header (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
+    /// A stage cannot shorten the slice. To shorten a packet, it sets [`Packet::bytes`] and the length in the
+    /// IP header. The receiver trims the packet to this length (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
     fn ip(&mut self) -> &mut [u8] {
         &mut []
     }
@@ -36,9 +36,9 @@ impl Datagram for &'static str {}
 /// A packet on its way through the stages.
 #[derive(Debug)]
 pub struct Packet<P> {
-    /// Length of the IP packet.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// One-way delay of the packet's host in addition to the link's delay, applied after the last stage.
+    /// One-way delay between the link and the packet's host, added after the last stage.
     pub extra_delay: Nanos,
     /// The payload, such as the packet's bytes.
     pub payload: P,
@@ -62,8 +62,8 @@ pub enum Verdict {
 
 /// A stage that the packets of one direction of the link pass, such as random loss, a queue or a delay.
 pub trait Stage<P>: Send {
-    /// Decides whether to pass, delay, drop, answer or keep a packet that reaches this stage at `now`.
-    /// Packets must reach each stage in order of time. So only the last stage of a link may reorder packets.
+    /// Decides whether to pass, hold, drop, answer or keep a packet that arrives at `now`. Times must not
+    /// decrease between calls, so only a direction's last stage may hold packets until decreasing times.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An
@@ -77,8 +77,8 @@ pub trait Stage<P>: Send {
         unreachable!("a stage that keeps packets takes them");
     }
 
-    /// Returns the time of the next [`Stage::release`]; `None` if the stage keeps no packet. Called after
-    /// each [`Stage::keep`] and [`Stage::release`].
+    /// Returns the time of the next [`Stage::release`]; `None` if the stage keeps no packet.
+    /// [`crate::Direction`] calls this after each [`Stage::keep`] and [`Stage::release`].
     fn next_due(&mut self, _rest: &mut Downstream<P>) -> Option<Nanos> {
         None
     }
@@ -90,7 +90,7 @@ pub trait Stage<P>: Send {
     }
 }
 
-/// The stages after the current stage, and the counts of their direction.
+/// The part of a direction that a stage may use: the stages after it, and the packet counters.
 pub struct Downstream<'a, P> {
     /// The stages after the current stage, in order.
     pub stages: &'a mut [Box<dyn Stage<P>>],

@@ -1,4 +1,4 @@
-//! Applies the behaviours of middleboxes that break a split TLS `ClientHello` (<https://tldr.fail>).
+//! Models middleboxes that mishandle a TLS `ClientHello` in several TCP segments (<https://tldr.fail>).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies `behaviour` to a TCP segment if it is part of a split `ClientHello`. Forwards all others.
+    /// Applies `behaviour` to a TCP segment of a split `ClientHello`. Forwards all other segments.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;

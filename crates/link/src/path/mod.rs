@@ -52,9 +52,9 @@ pub enum Behaviour {
     DropSynack,
     /// Once a server has accepted the data in a SYN, drops all its packets of the flow, except SYN-ACKs.
     DropAnswers,
-    /// Drops all segments of a TLS `ClientHello` that does not fit into one segment, except SYNs.
+    /// Drops each segment of a TLS `ClientHello` in several segments. Forwards SYNs.
     DropSplitHello,
-    /// Answers all segments of a TLS `ClientHello` that needs several segments with a RST, except SYNs.
+    /// Answers each segment of a TLS `ClientHello` in several segments with a RST. Forwards SYNs.
     RstSplitHello,
     /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,

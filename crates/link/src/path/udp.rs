@@ -69,7 +69,7 @@ impl<'a> UdpDatagram<'a> {
 /// The middlebox's state for UDP flows.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
-    /// Token buckets, down and up.
+    /// Token buckets of [`Behaviour::LimitUdp`]: down, then up.
     limits: [Bucket; 2],
     /// Time of the client's first datagram in each flow, a pair of the client's port and the host.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
@@ -113,8 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false if the datagram must be dropped: the client has sent an Initial packet, the host has not
-    /// answered, and the client sends another. `begins` is true for a client's Initial packet.
+    /// Returns false if [`Behaviour::DropLargeUdp`] drops a datagram: the host has not answered the client's
+    /// first Initial packet, and the datagram is another. `begins` is true for a client's Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{Nanos, Stats};
 
-/// The queue discipline.
+/// The discipline of a link's queue: the order of its packets, and the rule that drops packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aqm {

@@ -56,7 +56,7 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops packets as `CoDel` requires, then removes one. `backlog` bytes wait in other flows' queues.
+    /// Drops packets as `CoDel` requires, then returns the next. `backlog` bytes wait in other flows' queues.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
