@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PageUrl, Resource};
 
-/// A page as a list of resources, each after its initiator.
+/// A web page as a list of resources. Each comes after its initiator: the resource that causes its request.
 ///
 /// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other estimates that fit the recording as well. For information only: page loads do not use them.
+    /// Other estimates of values that the recording lacks. For information only: page loads do not use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }

@@ -84,7 +84,7 @@ pub struct Resource {
     /// image in a `srcset` or `picture`, and other names that a mirrored site uses for the same file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Each page load has its own setting.
+    /// HTTP version of the recorded response; `None` if unknown. Page loads have their own setting instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
     /// Byte offset of the recorded body in `bodies_file`, the file of recorded responses; `None` if absent.

@@ -30,7 +30,6 @@ impl PageUrl {
     /// Parses a URL and checks the rules of page URLs.
     ///
     /// # Errors
-    ///
     /// Returns [`UrlError`] with the reason if the text breaks a rule.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
@@ -128,7 +127,7 @@ pub enum Schemes {
     /// All URLs are `http`: no server uses TLS.
     #[default]
     Http,
-    /// All URLs are `https`: every server uses TLS, on its own port.
+    /// All URLs are `https`: every server uses TLS, on the port that it has in the page.
     Https,
     /// Each URL keeps the scheme that it has in the page.
     Recorded,
@@ -142,9 +141,9 @@ pub fn is_name(host: &str) -> bool {
 /// Returns an alias of a host: its name with a different last letter, such as `en.wikipedia.orh`. Returns
 /// addresses and names without a usable top-level domain unchanged.
 ///
-/// Browsers use only `https` for hosts on the HSTS preload list, and no alias is on the list. Different hosts
-/// have different aliases. The aliases of two hosts of one site are of one site too, except under public
-/// suffixes of two labels such as `co.uk`.
+/// Browsers use only `https` for hosts on the HSTS preload list. No alias is on the list, so browsers use
+/// `http` for aliases as well. Different hosts have different aliases. The aliases of two hosts of one site
+/// are of one site too, except under public suffixes of two labels such as `co.uk`.
 pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =

@@ -10,7 +10,7 @@ const MAX_US: u64 = 1_000_000_000_000;
 const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
-/// A rule that the page breaks, and the key: `resources[12].initiator: 40 is not before 12`.
+/// The first rule that a page breaks, such as `resources[12].initiator: 40 is not before 12`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct PageError {

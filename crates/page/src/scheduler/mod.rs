@@ -24,10 +24,10 @@ use crate::{Nanos, Origin, Page};
 
 /// The schedule of one load of a page.
 ///
-/// The driver reports events with [`Scheduler::handle`] and wake-up times with [`Scheduler::advance`], and
-/// performs the actions of [`Scheduler::next_action`] after each call until there is none. The scheduler has
-/// no clock: all times come from the driver, or are a fixed duration after a time from the driver. If a time
-/// is before the previous time, the scheduler uses the previous time.
+/// The caller (the driver) reports events with [`Scheduler::handle`] and wake-up times with
+/// [`Scheduler::advance`]. After each call it performs the actions of [`Scheduler::next_action`] until there
+/// is none. The scheduler has no clock: all times come from the driver, or are a fixed duration after a time
+/// from the driver. If a time is before the previous time, the scheduler uses the previous time.
 ///
 /// The scheduler ignores events of connections that it has closed and of requests that have ended, because
 /// the driver may report such an event before it performs the actions.

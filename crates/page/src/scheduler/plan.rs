@@ -31,7 +31,7 @@ pub(crate) struct PlannedRequest {
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
     /// Sort key of resources with equal `at_bytes`: random to shuffle them, 0 for the order of the page.
-    place: u64,
+    tie_breaker: u64,
     pub(crate) resource: usize,
 }
 
@@ -62,8 +62,8 @@ impl Plan {
             let at_bytes = resource.initiator_at_bytes.filter(|_| is_browser && !redirects).unwrap_or(AT_END);
             let at_bytes = (!(is_browser && resource.pushed)).then_some(at_bytes);
             let seed = policy.order_seed.filter(|_| is_browser);
-            let place = seed.map_or(0, |seed| split_mix(seed.wrapping_add(index as u64)));
-            requests[initiator].children.push(Child { at_bytes, place, resource: index });
+            let tie_breaker = seed.map_or(0, |seed| split_mix(seed.wrapping_add(index as u64)));
+            requests[initiator].children.push(Child { at_bytes, tie_breaker, resource: index });
         }
         for request in &mut requests {
             request.children.sort_unstable();

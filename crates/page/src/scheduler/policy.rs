@@ -9,7 +9,7 @@ use crate::{Nanos, Origin, Phase};
 /// The order of a client's requests, and the limits of its connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// The order of the client's requests.
+    /// The kind of client, which determines the order of its requests.
     pub profile: Profile,
     /// Maximum number of parallel connections to one server.
     pub connections_per_host: usize,
@@ -43,7 +43,7 @@ pub struct Limits {
     pub streams: usize,
 }
 
-/// The order of a client's requests.
+/// A kind of client, which determines the order of its requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
@@ -61,7 +61,7 @@ pub enum PolicyError {
     /// The named limit allows no connection, so nothing can be loaded.
     #[error("{0} is 0, but a client needs at least one connection")]
     NoConnections(&'static str),
-    /// The scale is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
+    /// [`Policy::processing_scale`] is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
     #[error("processing_scale of {0} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
     ProcessingScale(f64),
     /// [`Policy::phases`] lacks [`Phase::Load`], so the page load would not even request the main document.

@@ -296,8 +296,8 @@ impl Pool {
         }
     }
 
-    /// Looks for a connection that can replace `lost`, which failed in its handshake: a TCP connection for an
-    /// HTTP/3 connection, or vice versa. Opens a planned TCP connection at once. Returns true if one exists.
+    /// Returns true if another connection can replace `lost`, which failed in its handshake: a TCP connection
+    /// for an HTTP/3 connection, or vice versa. Opens a planned TCP connection at once.
     fn try_replace(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -309,8 +309,8 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request whose response is complete. Uses the connection for further requests if it is
-    /// `reusable`. Otherwise ends it. Returns false if the request was not in flight on this connection.
+    /// Ends a request whose response is complete. If the connection is `reusable`, sends queued requests;
+    /// otherwise closes it after its other requests. Returns false if the request was not in flight on it.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,

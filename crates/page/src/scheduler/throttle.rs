@@ -1,6 +1,7 @@
 //! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits,
-//! without a connection, if its frame has the maximum of images in flight, or six requests of any kind to the
-//! image's server. The target of a redirect counts instead of the redirect.
+//! without a connection, if its frame has the maximum of images in flight, or six requests of any kind (or
+//! [`Policy::connections_per_host`], if larger) to the image's server. The target of a redirect counts
+//! instead of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -93,8 +94,8 @@ impl Throttle {
         self.leave(resource);
         let number = self.requests[resource].frame;
         let waiting = &self.frames[&number].waiting;
-        let place = waiting.iter().position(|&waiting| self.may_start(self.requests[waiting]))?;
-        let next = self.frames.get_mut(&number)?.waiting.remove(place)?;
+        let at = waiting.iter().position(|&waiting| self.may_start(self.requests[waiting]))?;
+        let next = self.frames.get_mut(&number)?.waiting.remove(at)?;
         self.admit(next).then_some(next)
     }
 

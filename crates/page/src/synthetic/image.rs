@@ -1,4 +1,4 @@
-//! Writes images of one pixel. Decoders ignore the filler after the end of an image.
+//! Writes images of one pixel and a given size in bytes. Decoders ignore the filler after an image's end.
 //!
 //! Browsers recognise images by their first bytes, not by their Content-Type (WHATWG MIME Sniffing section
 //! 6.1), except for SVG. So a GIF can replace a JPEG or WebP image.

@@ -1,4 +1,4 @@
-//! Writes synthetic bodies of the page's sizes, which make a browser request exactly the page's resources.
+//! Generates response bodies with the page's sizes, which make a browser request exactly its resources.
 //!
 //! A page names the initiator of each resource, the byte of the initiator's body that reveals the resource,
 //! and the processing time before the request. This module writes HTML, CSS and scripts with which a browser
@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 
-/// The way in which a browser gets `runtime.js`, a script that starts requests that HTML elements cannot.
+/// The way in which a browser gets `runtime.js`, a script that starts requests that HTML cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
     /// Response bodies that need this script to start requests contain it, unless they are too small.
     InBodies,
-    /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
+    /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's scripts.
     Injected,
 }
 
@@ -47,7 +47,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests differently than in the page, such as too early or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests for which a body is too small. The body has only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body. The body has only the index of the array.
     lists: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ pub struct SyntheticResponse {
 pub struct FidelityGaps {
     /// Resources that are never requested, because no generated body has room for an element to load them.
     pub left_out: Vec<usize>,
-    /// Resources that are requested only after the response of their initiator, because the initiator's body
-    /// has no room for an element to load them.
+    /// Resources that are requested too late, at the end of the response of their initiator or after it,
+    /// because the initiator's body has no room for an element to load them.
     pub relocated: Vec<usize>,
     /// Resources that the browser requests before their processing time has passed, because no generated body
     /// has room for a script that delays the request.

@@ -30,7 +30,7 @@ pub(super) struct Placement {
     /// Generated bodies that make a browser send further requests, by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests for which a body is too small. The body has only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body. The body has only the index of the array.
     pub(super) lists: Vec<String>,
 }
 

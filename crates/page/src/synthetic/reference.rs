@@ -22,7 +22,7 @@ pub(super) enum InitiatorType {
     FetchedImage = 7,
 }
 
-/// A resource type whose body can contain references.
+/// A resource type whose body can make a browser send further requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Container {
     Document,
