@@ -15,8 +15,8 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// Maximum number of pieces in which a paced body is sent.
 const PIECES: u64 = 100;
-/// A full TCP segment less the 9 bytes of a DATA frame's header (RFC 9113 section 4.1). One byte more would
-/// need a second packet, and Linux counts windows in packets.
+/// Minimum piece of a paced body in bytes: a full TCP segment less a DATA frame's header (9 bytes, RFC 9113
+/// section 4.1). One byte more would need a second packet, and Linux counts windows in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// A body of known length, which is consumed piece by piece as it is sent.
@@ -163,8 +163,7 @@ impl Pacer {
             u128::from(self.duration_ns) * u128::from((self.total - left).min(last_at)) / u128::from(last_at);
         let due_ns = started + after as u64;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep_until(due_ns)));
-        // If no file descriptor is left for the timer, the piece is sent at once. The load then fails for
-        // other reasons.
+        // Without a file descriptor for the timer, send the piece at once: the page load fails anyway.
         let _ = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         Poll::Ready(piece)

@@ -21,8 +21,8 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag`, and `Vary` if the CORS headers are not recorded ones (`own_cors`).
-    pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
+    /// Sets `Cache-Control` and `ETag`, and `Vary` if the header section is `generated`, not recorded.
+    pub fn set_headers(&self, headers: &mut HeaderMap, generated: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,
             (Some(0), None) => Some(HeaderValue::from_static("no-store")),
@@ -34,14 +34,14 @@ impl CachePolicy {
                 headers.insert(name, value);
             }
         }
-        if own_cors {
+        if generated {
             // Generated CORS headers depend on `Origin`. Recorded headers keep their `Vary`: if it listed
             // `Origin`, a preload without `Origin` could not serve a later request with `Origin`.
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
     }
 
-    /// Returns true if the answer to a request is 304: a GET or HEAD with this policy's tag in
+    /// Returns true if the answer to a request is 304 (Not Modified): a GET or HEAD with this policy's tag in
     /// `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request

@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from the start of request `number` ([`Self::start_request`]) to that of the next.
+    /// Returns the traffic from [`Self::start_request`] for request `number` until the next request starts.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }

@@ -60,7 +60,7 @@ pub struct ServedRequest {
     pub written: Written,
 }
 
-/// The part of a response that has been written, with times in nanoseconds of the monotonic clock.
+/// The part of a response that an origin has written so far, with times in ns of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
     /// Time of the first byte.
@@ -97,7 +97,7 @@ pub struct Query {
     pub answered: bool,
 }
 
-/// Connections, requests and queries since the log was cleared.
+/// The connections, requests and DNS queries that origins and resolver got since the log was cleared.
 #[derive(Default)]
 pub struct OriginLog(WatchCell<Entries>);
 

@@ -1,5 +1,5 @@
 //! Answers DNS queries as an emulated network's resolver, and builds and parses the messages of resolver and
-//! loader (RFC 1035), over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! client, the page loader (RFC 1035), over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,9 +37,9 @@ pub const HTTPS_ALPN: &[u8] = b"h2";
 const HTTPS_PATH: &str = "/dns-query";
 /// The Content-Type of DNS messages over HTTPS (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
-/// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
+/// The largest DNS message over UDP without extensions, in bytes (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
-/// The largest message (RFC 1035 section 4.2.2).
+/// The largest DNS message in bytes (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 /// Maximum number of concurrent queries over HTTPS: more than the hosts of any page. Unanswered queries keep
 /// their streams, and must not make others wait.
@@ -48,7 +48,7 @@ pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 const LIFETIME_S: u32 = 86_400;
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
-/// The behaviour of the emulated DNS resolver.
+/// A behaviour of the emulated DNS resolver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conduct {
@@ -108,7 +108,7 @@ impl Names {
     }
 }
 
-/// The DNS queries of the current page load so far. [`Conduct::DropFirst`] ignores the first copy of each.
+/// The DNS queries of the current page load on one UDP socket or connection, for [`Conduct::DropFirst`].
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -149,7 +149,7 @@ pub async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<V
     Ok(message)
 }
 
-/// Writes a message with its length prefix in one write.
+/// Writes a DNS message and its length prefix (RFC 1035 section 4.2.2) in one write.
 ///
 /// # Errors
 /// Returns an error if the stream accepts no more data.
@@ -223,7 +223,7 @@ fn record_type(version: ip::Version) -> TYPE {
     }
 }
 
-/// Creates a query for the IPv4 or IPv6 address of `name`.
+/// Creates a DNS query for the IPv4 or IPv6 address of `name`. `id` identifies the answer.
 ///
 /// # Errors
 /// Returns an error if the name is not valid in DNS.
@@ -295,7 +295,7 @@ pub enum Answer {
     Failed,
 }
 
-/// Reads the answer to the query `id`; `None` if the message is not an answer to it.
+/// Parses the answer to the DNS query with this `id`; `None` if `message` is not an answer to the query.
 pub fn read_answer(message: &[u8], id: u16) -> Option<Answer> {
     let reply = Packet::parse(message).ok()?;
     if reply.id() != id || !reply.has_flags(PacketFlag::RESPONSE) {

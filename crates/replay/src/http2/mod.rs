@@ -1,5 +1,5 @@
-//! HTTP/2 for the origin servers and the page loader: the `h2` crate, with flow-control windows that never
-//! limit the rate, and responses in the order of their priorities.
+//! Implements HTTP/2 for the origin servers and the page loader: the `h2` crate, with Chromium's flow-control
+//! windows, and responses in the order of their priorities.
 
 pub mod cork;
 pub mod frame_counters;
@@ -23,13 +23,13 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// Limit of unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`). Urgent responses queue behind them.
+/// Limit of unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`): even urgent responses wait for them.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
-/// Maximum header size of both ends in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): more than any page has.
+/// Limit of a header section at both ends, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): no page reaches it.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;
 
-/// Receives a body. Returns `None` if the body has more than `most` bytes; the excess is discarded.
+/// Receives a whole body. If it has more than `most` bytes, discards the excess and returns `None`.
 ///
 /// # Errors
 /// Returns an error if the stream ends before its body is complete.

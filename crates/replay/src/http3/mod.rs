@@ -1,5 +1,5 @@
-//! HTTP/3 for the origin servers and the page loader: adapts quinn's connections and streams to the traits of
-//! the `h3` crate, counts the frames of request streams, and implements the priorities of RFC 9218.
+//! Implements HTTP/3 for the origin servers and the page loader: adapts quinn's connections and streams to
+//! the traits of the `h3` crate, counts the bytes of request streams, and implements RFC 9218's priorities.
 
 mod frames;
 

@@ -45,8 +45,8 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         return incoming.retry().map_err(io::Error::other);
     }
     shared.log.accepted(four_tuple, monotonic_ns());
-    let later = *lock(&shared.later);
-    let accepted = origin.accept(incoming, &tls, later).await?;
+    let ticket_use = *lock(&shared.ticket_use);
+    let accepted = origin.accept(incoming, &tls, ticket_use).await?;
     let _opened = shared.quic.opened(four_tuple, accepted.connection.clone());
     let early_bytes = Arc::<AtomicU64>::default();
     let report = {

@@ -67,8 +67,8 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the index of the resource that [`RESOURCE_HEADER`] names, or that of the most similar URL. If
-    /// several are equally similar, requests get each of them once, in order, and then always the last. The
+    /// Returns the index of the resource that the request's field [`RESOURCE_HEADER`] names, or of the most
+    /// similar one. Requests get equally similar resources once each, in order, and then always the last. The
     /// boolean is true if the request has exactly the method, port and query of the resource's own URL.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());

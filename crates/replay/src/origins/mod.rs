@@ -56,13 +56,13 @@ struct Shared {
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
-    /// For each address of a single-threaded origin, the lock that a connection has while it is served. Empty
-    /// if origins serve all connections at once.
+    /// For each address of a single-threaded origin, the lock that a connection holds while it is served.
+    /// Empty if origins serve all connections at once.
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// True if the origins use TLS in the current load.
     encrypted: AtomicBool,
-    /// The limit of [`with_session_limit`] for connections that begin now.
-    later: Mutex<SessionStart>,
+    /// The permitted use of the session tickets that clients get on connections that begin now.
+    ticket_use: Mutex<SessionStart>,
     /// True during an earlier visit, in which clients get tickets before the measured load.
     visit: AtomicBool,
 }
@@ -90,7 +90,7 @@ impl Origins {
             log: OriginLog::default(),
             turns,
             encrypted: AtomicBool::new(false),
-            later: Mutex::new(SessionStart::None),
+            ticket_use: Mutex::new(SessionStart::None),
             visit: AtomicBool::new(false),
         });
         let (stop, stopped) = oneshot::channel();
@@ -132,15 +132,15 @@ impl Origins {
     }
 
     /// Begins a page load: clears the log and the counts of requests for each resource. `encrypted` is true
-    /// to use TLS. `later` is the permitted use of the session tickets that clients get from now on. Unless
-    /// it is [`SessionStart::Early`], origins also reject early data. `visit` is true for a visit before the
-    /// measured load. Origins then answer requests only after the handshake, so that clients get tickets
-    /// before the response.
-    pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
+    /// to use TLS. `ticket_use` is the permitted use of the session tickets that clients get from now on.
+    /// Unless it is [`SessionStart::Early`], origins also reject early data. `visit` is true for a visit
+    /// before the measured load. Origins then answer requests only after the handshake, so that clients get
+    /// tickets before the response.
+    pub fn begin(&self, encrypted: bool, ticket_use: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
         self.shared.encrypted.store(encrypted, Ordering::Relaxed);
-        *lock(&self.shared.later) = later;
+        *lock(&self.shared.ticket_use) = ticket_use;
         self.shared.index.reset();
     }
 
@@ -174,7 +174,7 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_reuseaddr(true)?;
         if address.is_ipv6() {
-            // A world with both versions has a listener of each.
+            // With both versions of IP, each has its own listener.
             SockRef::from(&socket).set_only_v6(true)?;
         }
         socket.bind(address)?;
@@ -270,14 +270,14 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     }
 }
 
-/// Accepts a TLS connection, and logs its handshake. `shared.later` limits the use of its session tickets.
+/// Accepts a TLS connection with the current limit on the use of session tickets. Logs its handshake.
 async fn accept_tls(
     config: &ServerConfig,
     stream: ObservedStream,
     four_tuple: FourTuple,
     shared: &Arc<Shared>,
 ) -> io::Result<TlsStream<impl Duplex + use<>>> {
-    let config = Arc::new(with_session_limit(config, *lock(&shared.later)));
+    let config = Arc::new(with_session_limit(config, *lock(&shared.ticket_use)));
     let (stream, counters) = counted::<Traffic>(stream);
     let logged = shared.clone();
     let observer = move |handshake: Handshake| {

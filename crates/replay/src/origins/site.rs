@@ -183,7 +183,7 @@ fn status_line_bytes(status: StatusCode) -> usize {
     "HTTP/1.1 200 ".len() + status.canonical_reason().unwrap_or("<none>").len()
 }
 
-/// Returns the size of a response header in HTTP/1.
+/// Returns the size of a response's header section in HTTP/1, in bytes, including the status line.
 pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }

@@ -57,7 +57,7 @@ impl CongestionControl {
 pub struct Settings {
     /// The congestion control.
     pub congestion_control: CongestionControl,
-    /// TCP's initial window in segments.
+    /// Initial congestion window, in TCP segments of 1448 bytes: as many bytes as TCP has.
     pub initial_window_segments: u32,
     /// True if origins issue and accept address tokens.
     pub address_tokens: bool,

@@ -1,6 +1,5 @@
-//! Handles the datagrams and timers of all QUIC endpoints of a thread. Datagrams are passed to the kernel
-//! before the thread waits, in the order in which they were queued. One timer with nanosecond precision
-//! serves all connections.
+//! Handles the datagrams and timers of all QUIC endpoints of a thread. Before the thread waits, passes queued
+//! datagrams to the kernel, in order. One timer with nanosecond precision serves all connections.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

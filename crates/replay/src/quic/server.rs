@@ -29,7 +29,7 @@ pub(crate) struct QuicOrigin {
 
 impl QuicOrigin {
     /// Opens an endpoint for connections to `local`, inside a [`super::Runtime`]. Counts packets in `table`.
-    /// `tls` is any host's TLS 1.3 configuration: [`QuicOrigin::accept`] gets that of each connection.
+    /// `tls` is any host's TLS 1.3 configuration: [`QuicOrigin::accept`] replaces it for each connection.
     pub(crate) fn listen(
         local: SocketAddr,
         settings: Settings,
@@ -50,21 +50,21 @@ impl QuicOrigin {
     }
 
     /// Accepts a QUIC connection, with the TLS configuration of its host, and answers the `ClientHello`.
-    /// `later` is the limit of [`with_session_limit`].
+    /// `ticket_use` is the permitted use of the session tickets that the client gets.
     pub(crate) async fn accept(
         &self,
         incoming: Incoming,
         tls: &rustls::ServerConfig,
-        later: SessionStart,
+        ticket_use: SessionStart,
     ) -> io::Result<Accepted> {
         let provider = tls.crypto_provider().clone();
         let certified = Arc::<AtomicBool>::default();
         let completed_ns = Arc::<OnceLock<u64>>::default();
-        let mut tls = with_session_limit(tls, later);
+        let mut tls = with_session_limit(tls, ticket_use);
         tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), certified.clone()));
         let mut config = self.config.clone();
         config.crypto = crypto(tls)?;
-        if later == SessionStart::None {
+        if ticket_use == SessionStart::None {
             let mut none = ValidationTokenConfig::default();
             none.sent(0);
             config.validation_token_config(none);

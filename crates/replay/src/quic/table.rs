@@ -108,8 +108,8 @@ impl QuicTable {
     }
 }
 
-/// Removes the connection from the table when dropped, and records its final evidence. A client's socket
-/// refers to the table, so a connection that stayed there would keep the socket and its port forever.
+/// Removes a connection from the table when dropped, and records its final counts and RTT. A client's socket
+/// refers to the table, so a connection that stayed in the table would keep the socket and its port forever.
 pub(crate) struct Opened {
     table: Arc<QuicTable>,
     four_tuple: FourTuple,

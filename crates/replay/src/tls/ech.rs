@@ -1,5 +1,5 @@
-//! The placeholder that browsers send instead of an Encrypted `ClientHello` to hosts without an ECH key
-//! (GREASE ECH, RFC 9849 section 6.2). It has the size of a real ECH extension. Servers ignore it.
+//! Creates the placeholder that browsers send instead of an Encrypted `ClientHello` to hosts without an ECH
+//! key (GREASE ECH, RFC 9849 section 6.2). It has the size of a real ECH extension. Servers ignore it.
 
 use rustls::Error;
 use rustls::client::{EchGreaseConfig, EchMode};

@@ -60,7 +60,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// The kind of certificates that the sizes imitate. It has no effect here: see `chain_bytes`.
+    /// The kind of certificates whose size `chain_bytes` imitates. For information only: has no other effect.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -242,15 +242,15 @@ pub fn server(
     Ok(config)
 }
 
-/// Returns `config` with a limit on what clients may do with the tickets that they get. Unless `later` is
-/// [`SessionStart::Early`], early data is rejected, and tickets do not permit early data. With
+/// Returns `config` with a limit on the use of the session tickets that clients get. Unless `ticket_use` is
+/// [`SessionStart::Early`], origins reject early data, and tickets do not permit early data. With
 /// [`SessionStart::None`], the origin sends no tickets.
-pub fn with_session_limit(config: &ServerConfig, later: SessionStart) -> ServerConfig {
+pub fn with_session_limit(config: &ServerConfig, ticket_use: SessionStart) -> ServerConfig {
     let mut config = config.clone();
-    if later != SessionStart::Early {
+    if ticket_use != SessionStart::Early {
         config.max_early_data_size = 0;
     }
-    if later == SessionStart::None {
+    if ticket_use == SessionStart::None {
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
     }

@@ -35,7 +35,6 @@ pub struct Handshake {
     pub complete: bool,
 }
 
-/// Callback with a handshake's state, when it is complete and, before that, after a server reads early data.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
 /// A handle with which other tasks wait for a handshake. The default value is for cleartext: always complete.
@@ -43,7 +42,7 @@ type Observer = Box<dyn FnMut(Handshake) + Send>;
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates a handle with which tasks wait for a handshake. Its end sets `complete` to true.
+    /// Creates a handle with which tasks wait until the caller sets `complete` to true, after a handshake.
     pub fn subscribe(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
@@ -79,7 +78,8 @@ pub struct TlsStream<S> {
 
 impl<S: Duplex> TlsStream<S> {
     /// Accepts a connection. Returns when the handshake is complete or, if the client's early data is
-    /// accepted, when the `ClientHello` has been answered.
+    /// accepted, when the `ClientHello` has been answered. Calls `observer` with the handshake's state at the
+    /// end of the handshake and, before that, after each read of early data.
     ///
     /// # Errors
     /// Returns an error if the connection or the handshake fails.
@@ -97,6 +97,7 @@ impl<S: Duplex> TlsStream<S> {
 
     /// Creates a client's end, which has sent nothing yet. [`Self::handshake`] starts the handshake. If the
     /// client [offers early data](Self::offers_early_data), its first write starts the handshake as well.
+    /// Calls `observer` with the handshake's state at the end of the handshake.
     ///
     /// # Errors
     /// Returns an error if rustls does not accept the configuration.
@@ -132,7 +133,7 @@ impl<S: Duplex> TlsStream<S> {
         poll_fn(|context| self.poll_handshake(context, |_| false)).await
     }
 
-    /// Reads until a client has received `count` session tickets. The client's configuration keeps them.
+    /// Reads until a client has received `count` session tickets, which its configuration stores for reuse.
     ///
     /// # Errors
     /// Returns an error if the connection fails or ends too early.
@@ -196,7 +197,7 @@ impl<S: Duplex> TlsStream<S> {
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
-            let mut to = Blocking { io: &mut self.io, context, hello };
+            let mut to = NonBlocking { io: &mut self.io, context, hello };
             if ready!(or_pending(self.tls.write_tls(&mut to)))? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -207,7 +208,7 @@ impl<S: Duplex> TlsStream<S> {
     /// Returns the number of received bytes, 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
-        let mut from = Blocking { io: &mut self.io, context, hello };
+        let mut from = NonBlocking { io: &mut self.io, context, hello };
         let count = ready!(or_pending(self.tls.read_tls(&mut from)))?;
         if let Err(error) = self.tls.process_new_packets() {
             // Try to send the alert with the reason.
@@ -365,14 +366,14 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
 }
 
 /// Adapts the underlying stream to rustls: returns `WouldBlock` instead of [`Poll::Pending`].
-struct Blocking<'a, 'b, S> {
+struct NonBlocking<'a, 'b, S> {
     io: &'a mut S,
     context: &'a mut Context<'b>,
     /// Collects the header of the first record; `None` in the direction from server to client.
     hello: Option<&'a mut Vec<u8>>,
 }
 
-impl<S> Blocking<'_, '_, S> {
+impl<S> NonBlocking<'_, '_, S> {
     fn see<'d>(&mut self, bytes: impl Iterator<Item = &'d u8>) {
         if let Some(hello) = &mut self.hello {
             hello.extend(bytes.take(RECORD_HEADER - hello.len()));
@@ -394,7 +395,7 @@ fn or_would_block<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-impl<S: Duplex> Read for Blocking<'_, '_, S> {
+impl<S: Duplex> Read for NonBlocking<'_, '_, S> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(room);
         or_would_block(Pin::new(&mut *self.io).poll_read(self.context, &mut buffer))?;
@@ -403,7 +404,7 @@ impl<S: Duplex> Read for Blocking<'_, '_, S> {
     }
 }
 
-impl<S: Duplex> Write for Blocking<'_, '_, S> {
+impl<S: Duplex> Write for NonBlocking<'_, '_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
