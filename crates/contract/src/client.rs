@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// Number of TLS session tickets per host, at most, that the client surely has left after a visit.
+    /// Number of session tickets per host that the client surely has after a visit, if the host sent as many.
     pub tickets_left: u8,
     /// True if the client forces https for a built-in list of hosts. Generated HTML then uses other names.
     pub hsts_preloaded: bool,
@@ -37,8 +37,8 @@ pub struct Capabilities {
     pub polls_clock: bool,
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
-    /// Real time in seconds for which a virtual machine with this client may write nothing. Transactions add
-    /// to it.
+    /// Maximum real time in seconds for which a virtual machine with this client may write nothing, before it
+    /// is killed. Transactions extend this time.
     pub silence_s: u64,
 }
 

@@ -248,7 +248,7 @@ impl LinkDirection {
     }
 
     /// Converts the settings to those of the link emulator `fastopen_link`, with a one-way `delay` and the
-    /// `seed` of random losses and jitter. An error begins with `way` and the invalid key (`down.loss`).
+    /// `seed` of random losses and jitter. Errors begin with `way` (`down` or `up`) and the key: `down.loss`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -299,7 +299,7 @@ pub enum ClientFastOpen {
     #[default]
     #[serde(rename = "0x1")]
     WithCookie = 0x1,
-    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and no SYN has a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: a connection's first SYN has data, but no cookie.
     #[serde(rename = "0x5")]
     WithoutCookie = 0x5,
 }

@@ -1,4 +1,4 @@
-//! Defines the records that the program `fastopen-world` writes. Tests read them.
+//! Defines the records that the program `fastopen-world` writes. In Rust, only tests deserialize them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,7 +245,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of reasons why a page load is not a valid sample. Python adds `fault`, for a failed program.
+/// The kinds of reasons why a page load is not a valid sample. The Python code adds `fault`: program failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {

@@ -41,9 +41,9 @@ fn default_late_us() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At this fixed rate per second, independently of earlier transactions (open loop).
+    /// Transactions begin at this fixed rate per second, independently of earlier ones (open loop).
     RatePerS(u32),
-    /// One transaction after another by each of this number of clients (closed loop).
+    /// This number of clients run in parallel, each with one transaction after another (closed loop).
     Clients(u32),
 }
 
