@@ -274,7 +274,7 @@ impl Session<'_> {
             return Ok(());
         }
         let grown = counters::read().map(|now| counters::growth(&self.before, &now)).unwrap_or_default();
-        // In a world, the observer has recorded all connections.
+        // In an emulated network, the supervisor's observer has recorded all connections.
         let connections =
             (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
         let shown = |opened: Vec<Opened>| {

@@ -127,7 +127,7 @@ impl Supervisor {
         let timeout_ns = due_ns.map(|due_ns| due_ns.saturating_sub(monotonic_ns()));
         let ready = wait_readable(&descriptors, timeout_ns)?;
         let listener = ready.get(2).copied().unwrap_or(PollFlags::empty());
-        // Answer held calls first, because their threads wait for the answers.
+        // Answer suspended calls first, because their threads wait for the answers.
         if listener.contains(PollFlags::POLLIN) {
             self.answer_call()?;
         }

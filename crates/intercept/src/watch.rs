@@ -19,8 +19,8 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 /// Maximum time for which a SYN waits for data to carry. It is long, because browsers always write first.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Intercepts a command's `connect` calls until dropped. End the command before that, because
-/// its calls fail (ENOSYS) afterwards.
+/// Intercepts a command's system calls (such as `connect`) until dropped. End the command before that,
+/// because these calls fail (ENOSYS) afterwards.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
