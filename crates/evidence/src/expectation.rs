@@ -7,28 +7,28 @@ use fastopen_contract::{ClientFastOpen, Cookies, Job, LoadPlan};
 /// The expected use of TLS, Fast Open and session tickets. A page load that differs from it is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// True if connections to the page's hosts use TLS.
+    /// True if connections for the page's https URLs use TLS; false if all connections use cleartext.
     pub tls: bool,
     /// The expected use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
-    /// The permitted use of session tickets from the earlier visit: none, resumption, or early data.
+    /// The permitted use of session tickets from a visit before the load: none, resumption, or early data.
     pub visit: SessionStart,
     /// Number of valid session tickets for each host that the client has when the load begins.
     pub tickets_before: u8,
-    /// The origins' treatment of early data.
+    /// The early data (0-RTT data) that the client may send, and the origins' treatment of this data.
     pub early_data: EarlyData,
 }
 
-/// The origins' treatment of early data.
+/// The early data (0-RTT data) that the client may send, and the origins' treatment of this data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlyData {
-    /// No early data is sent.
+    /// The client must send no early data.
     None,
     /// The origins accept early data, and respond before the handshake is complete.
     Accepted,
     /// The origins reject early data.
     Rejected,
-    /// Tickets of the earlier visit are not valid for early data, but tickets received during the load are.
+    /// Only tickets that the client receives during the load are valid for early data, not those from before.
     OfThisLoad,
 }
 

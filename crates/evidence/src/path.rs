@@ -113,11 +113,11 @@ impl Observations<'_> {
     /// Returns true if a middlebox, TCP settings or a suspected black hole prevent Fast Open on a connection.
     /// With [`SynData::AfterCookie`], also returns true if they keep the client from receiving a cookie.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
-        self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.pauses(connection)
+        self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.paused(connection)
     }
 
     /// Returns true if the client did not use Fast Open because its kernel had suspected a black hole before.
-    fn pauses(&self, connection: &ConnectionRecord) -> bool {
+    fn paused(&self, connection: &ConnectionRecord) -> bool {
         let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
             one.client.is_some_and(|end| end.retransmits >= LEAST_RETRANSMITS)
@@ -229,8 +229,8 @@ impl Observations<'_> {
     }
 
     /// Returns the minimum and maximum number of SYNs that reached a host, but whose data was not accepted.
-    /// Counts only connections for which `which` is true. The minimum leaves out retransmitted and aborted
-    /// SYNs, because they may not have reached the host.
+    /// Counts only connections whose [`Effect`] satisfies `which`. The minimum leaves out retransmitted and
+    /// aborted SYNs, because they may not have reached the host.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -281,7 +281,7 @@ impl Observations<'_> {
     /// selects the connections that would otherwise use Fast Open.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
-        for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {
+        for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.paused(one)) {
             let effect = self.effect_on(connection).filter(|one| one.connects && !one.permits(syn_data));
             let (Some(effect), Some(end)) = (effect, connection.client) else { continue };
             let every = syn_data == SynData::EveryConnection;

@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use super::{FASTOPEN_COUNTERS, grown};
 use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
-/// Maximum share of transactions that may begin late in a valid run, and maximum relative error of their rate
-/// ([`RATE_ERROR`]). Above them, the results show the limits of the load generator, not of the server.
+/// Maximum share of late transactions in a valid run. More show the limits of the generator, not the server.
 const LATE_SHARE: f64 = 0.01;
+/// Maximum relative error of the rate at which the transactions of a valid run begin.
 const RATE_ERROR: f64 = 0.001;
 
-/// Histograms count longer times at this bound.
+/// Upper bound of histograms of times, in microseconds. They count longer times at this bound.
 const LONGEST_US: u64 = 600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 4;
 
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub elapsed_ns: u64,
     /// Transactions with a complete response.
     pub answered: u64,
-    /// The times of the first and the last complete response, in nanoseconds; `None` if there is none.
+    /// Monotonic times of the first and the last complete response, in nanoseconds; `None` if there is none.
     pub answered_ns: Option<(u64, u64)>,
     /// Transactions whose response has another status or body size than the requested resource of the page.
     pub wrong_responses: u64,
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub failures: BTreeMap<String, u64>,
     /// Connections whose SYN data was acknowledged.
     pub syn_data: u64,
-    /// Connections whose SYN data was not acknowledged.
+    /// Connections whose SYN data was not acknowledged: it was refused, or the SYN was sent again without it.
     pub fallbacks: u64,
     /// Segments that the client retransmitted.
     pub retransmits: u64,
