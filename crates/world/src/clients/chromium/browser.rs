@@ -17,7 +17,7 @@ use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, PATH, Program, path};
 
-/// The programs to look for, in this order.
+/// Names of Chromium's program on various systems, in the order in which to look for them.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
@@ -151,17 +151,17 @@ impl Browser {
         self.pipe.send(Some(&self.session), method, params)
     }
 
-    /// Calls a method of the tab.
+    /// Calls a method of the tab, and waits up to `ANSWER_TIMEOUT_NS` for its result.
     pub(super) fn call(&mut self, method: &str, params: &Value) -> Result<Value, PipeError> {
         self.pipe.call(Some(&self.session), method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)
     }
 
-    /// Calls a method of the browser itself.
+    /// Calls a method of the browser itself, and waits up to `ANSWER_TIMEOUT_NS` for its result.
     fn call_browser(&mut self, method: &str, params: &Value) -> Result<Value, PipeError> {
         self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)
     }
 
-    /// Returns a PNG in base64.
+    /// Takes a screenshot of the tab. Returns a PNG in base64.
     pub(super) fn screenshot(&mut self) -> Result<String, PipeError> {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());

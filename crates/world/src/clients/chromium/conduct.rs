@@ -1,5 +1,5 @@
-//! Limits what a page may do during its load, and accepts its dialogs. The load fails with a reason if the
-//! page navigates away, closes the tab, opens a window, makes too many requests or blocks its thread.
+//! Supervises a page during its load: accepts its dialogs, and makes the load fail with a reason if the page
+//! navigates away, closes the tab, opens a window, makes too many requests or blocks its thread.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::json;
@@ -29,7 +29,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Accepts the page's dialogs. Fails if it navigates, closes, opens a window or makes too many requests.
+    /// Accepts dialogs. Fails if the page navigates, closes, opens a window or makes too many requests.
     pub(super) fn handle(&mut self, event: &Event, browser: &mut Browser) -> Result<(), PipeError> {
         let not_allowed = |what: String| Err(PipeError::Refused(format!("the page {what}")));
         let params = &event.params;

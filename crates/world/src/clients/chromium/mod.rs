@@ -46,8 +46,7 @@ pub struct Chromium {
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
-/// A synthetic page must repeat each request that was recorded twice, so a job that measures
-/// first views has no cache.
+/// In first views of a synthetic page, a cache would suppress requests that were recorded twice.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }

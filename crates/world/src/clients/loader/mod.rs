@@ -35,7 +35,7 @@ use crate::contract::{
 use crate::engine::first_port;
 use crate::failure::{Blame, Failure};
 
-/// The built-in client.
+/// The built-in client: requests the page's resources as the scheduler decides, without a browser.
 pub struct Loader;
 
 impl UserAgent for Loader {

@@ -63,7 +63,7 @@ impl Loading<'_> {
     }
 }
 
-/// Adds scheme and authority, for HTTP/2's pseudo-headers (RFC 9113 section 8.3.1).
+/// Adds scheme and authority to a path, for the pseudo-headers of HTTP/2 (RFC 9113 section 8.3.1).
 fn absolute(target: &Uri, encrypted: bool, host: &str) -> Uri {
     let mut parts = target.clone().into_parts();
     parts.scheme = (if encrypted { "https" } else { "http" }).parse().ok();
@@ -77,7 +77,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// Imitates Chromium's priorities. Types that it displays in parts are incremental.
+/// Returns a priority like Chromium's. Types of resources that Chromium displays in parts are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

@@ -96,8 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection. Also returns the task that drives it. `early` reports if early data was
-    /// accepted.
+    /// Starts HTTP/3 on a connection. Also returns its driver task. `early` reports the state of early data.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,

@@ -213,7 +213,7 @@ pub(super) async fn open(
 }
 
 /// Connects a socket to `address`, without the system call that tokio's `connect` makes to read the socket's
-/// error even if there is none. It is slow in the virtual kernel.
+/// error even if there is none. This call is slow in User-Mode Linux.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
