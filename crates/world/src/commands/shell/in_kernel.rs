@@ -41,7 +41,7 @@ pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time to wait for standard input before a message explains what is being waited for, in nanoseconds.
+/// Time to wait for standard input before a message tells the user that it is being read, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -108,7 +108,7 @@ pub fn run(folder: &str) -> ! {
     match prepare(folder) {
         Ok((job, records)) => {
             if prepared.is_ok() {
-                // Its name differs in each run. This hides it from the command, in the writable layer.
+                // The folder's name differs in each run. Removing it in the writable layer hides the name.
                 let _ = fs::remove_dir_all(folder);
             }
             // The command must neither see nor change the files that are exchanged with the host.
@@ -191,7 +191,8 @@ fn limit_time() -> io::Result<Arc<AtomicBool>> {
     Ok(timed_out)
 }
 
-/// Redirects the standard streams to files in the folder `channel`. The returned threads copy the output.
+/// Connects standard input to a file in the folder `channel`, and both outputs to pipes. The returned threads
+/// copy the pipes to files there.
 fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let pump = |from: OwnedFd, name: &'static str| {
         let to = channel.join(name);
