@@ -19,8 +19,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Time in nanoseconds. The token bucket's burst is one packet and the bytes that the link sends in this
-/// time. It exceeds the clock's resolution, so that the filter never sends late.
+/// Time in nanoseconds by which the token bucket may send early: its burst is a packet and the bytes that the
+/// link sends in this time. The time exceeds the clock's resolution, so the token bucket never sends late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends, and its queueing disciplines.
@@ -121,7 +121,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Converts the statistics of the first router's disciplines (`in_queue`) and the second's to a record.
+/// Makes a record of the statistics `queue` (first router, with disciplines `in_queue`) and `wire` (second).
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -153,7 +153,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Puts a frame on the link at time `at`, with an additional delay. `pool` gets the buffer if it is lost.
+    /// Puts a frame on the link at time `at`, with an additional delay. `pool` gets a lost frame's buffer.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {

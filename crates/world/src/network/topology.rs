@@ -59,7 +59,7 @@ pub enum FastOpenUse {
     Asked,
 }
 
-/// The second hop, from an external server to the origins behind it.
+/// The path from an external server (such as nginx) to the origins to which it forwards requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upstream {
     /// True if the server may use Fast Open to the origins, regardless of whether the client uses it.
@@ -140,7 +140,7 @@ impl Topology {
         [to_client].into_iter().chain(between).chain([to_origins]).collect()
     }
 
-    /// Creates all interfaces, and sets up those between client and origins.
+    /// Creates all interfaces, and sets up the interfaces of the link's namespace or of the two routers.
     fn set_up_between(&self) -> Result<()> {
         self.near.run(|| {
             let mut routes = RouteSocket::open()?;
