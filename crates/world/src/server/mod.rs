@@ -41,7 +41,7 @@ const MAY_WRITE: &str = "; a server may write only below its working directory: 
 /// Maximum number of lines at the end of the server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
-/// Returns the port for a URL's host and port. With an external server: 80 for its hosts, 8080 for others.
+/// Returns the port that serves a host's URLs with `port`: with an external server 80 (its hosts) or 8080.
 pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     match origins.server {
         None => port,
@@ -66,9 +66,9 @@ pub struct Server {
 
 impl Server {
     /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
-    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server
-    /// (`site/HOST/PATH` in its working directory). If the server ends or does not listen at its hosts, the
-    /// error quotes its output.
+    /// listens. Before that, writes the bodies of its hosts to files (`site/HOST/PATH` in its working
+    /// directory); `resources` are those of all hosts. If the server ends or does not listen at its hosts,
+    /// the error quotes its output.
     pub fn start(
         words: &[String],
         job: &Job,
