@@ -60,7 +60,7 @@ fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> Option<()> {
 fn answered_at_once(observed: &mut Observed) -> Option<()> {
     let Loaded { connections, requests, seen_at, .. } = &mut observed.loaded;
     let job = observed.prepared.world.job;
-    // Only then, the validity check requires a minimum time until the first response of a connection.
+    // The conditions under which a connection's first response must not arrive before a minimum time.
     let timed =
         *seen_at == SeenAt::Client && !job.network.varies() && job.network.rtt_us > job.tolerance.rtt_us;
     if !timed {

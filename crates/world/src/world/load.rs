@@ -41,7 +41,7 @@ use crate::server::{self, Server};
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Runs a load, whose index in the job is `number`.
+    /// Runs the page load with index `number` in the job. Returns its record and, if captured, its packets.
     pub(super) fn load(
         &self,
         number: usize,
@@ -90,8 +90,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits for the time at which the page load begins, and then configures the link. So late segments of
-    /// earlier connections do not take part in the link's random losses and delays.
+    /// Waits for the time at which the page load begins, and then configures the link: late segments of
+    /// earlier connections would otherwise change which random losses and delays the load's packets get.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)

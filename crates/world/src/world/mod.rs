@@ -149,7 +149,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the emulated network of a job. `serve` has the servers of `fastopen shell`; else it is None.
+    /// Builds the emulated network of a job. `serve` is for `fastopen shell`, and None to measure page loads.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.
@@ -183,7 +183,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the emulated network, which began to be built at `started`, and returns its record.
+    /// Measures the emulated network, and returns its record. Its construction began at the time `started`.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -430,7 +430,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
 }
 
 /// Returns the middlebox's behaviour, and the addresses of the hosts that it affects (None: all addresses).
-/// Draws each host of `path_hosts`, or of the page if this is None, with the probability `path_share`.
+/// It affects each host of `path_hosts`, or of the page if this is None, with the probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

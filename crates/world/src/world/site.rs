@@ -87,7 +87,7 @@ impl SyntheticPages {
         &self.0[usize::from(encrypted)]
     }
 
-    /// Returns the resources that a browser loads differently than on the original page, over all loads.
+    /// Returns the resources that a browser requests never, too late or too early in any load of these pages.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let of_loads = job.loads.iter().map(|load| self.select(load.transport.is_encrypted()).gaps.clone());
         of_loads.fold(FidelityGaps::default(), FidelityGaps::union)

@@ -169,7 +169,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves client addresses: one for each transaction if they must have no cookie, else one for all.
+    /// Reserves client addresses: one for each transaction if clients must have no cookies, else one for all.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -195,7 +195,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns a SYN flood's source addresses and their cookies. Makes the client ignore replies to them.
+    /// Returns a SYN flood's addresses with their cookies. Makes the client ignore replies to the addresses.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
