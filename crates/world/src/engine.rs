@@ -36,8 +36,8 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// In virtual time, sets the clocks for a job; in real time, does nothing. `recorded` is true if the job
-/// serves recorded response bodies, for which it needs a later date than other jobs.
+/// Sets the clocks for a job in virtual time; does nothing in real time. `recorded` is true if the job serves
+/// recorded response bodies, for which it needs a later date than other jobs.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
@@ -62,8 +62,8 @@ pub fn request_spacing_ns(engine: Engine) -> u64 {
     }
 }
 
-/// In virtual time, waits for the next multiple of `TIMER_WHEEL_PERIOD_NS` on the monotonic clock, and then
-/// for `start_phase_us` microseconds. In real time, returns at once.
+/// Waits until a page load may begin: in virtual time, until `start_phase_us` microseconds after the next
+/// multiple of `TIMER_WHEEL_PERIOD_NS` on the monotonic clock. In real time, returns at once.
 pub fn begin_load(engine: Engine, start_phase_us: u64) {
     if engine == Engine::Virtual {
         wait_for_timer_wheel();

@@ -33,7 +33,7 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Creates the failure for congestion control `name`. Suggests `modprobe` if the kernel can load modules.
+    /// Explains that this kernel lacks congestion control `name`. Suggests `modprobe` if it can load modules.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");

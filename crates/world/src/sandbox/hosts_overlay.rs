@@ -17,8 +17,8 @@ pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     /// Mounts a hosts file and other settings over the machine's files, and looks up the file's names as a
-    /// check. `resolver` is the address of the DNS server, and true to query it over TCP. Without a resolver,
-    /// the hosts file contains all names. Programs trust only certificates of `authority`, if there is one.
+    /// check. `resolver` is the DNS server's address, and true if programs must query it over TCP. Without
+    /// it, the hosts file contains all names. Programs trust only certificates of `authority`, if it is set.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,

@@ -64,8 +64,8 @@ impl Home {
     }
 
     /// Starts a command and intercepts its connections, whose local ports count up from `first_port` (None:
-    /// the kernel's choice). `isolated` allows UNIX sockets, because the machine's sockets are hidden. Errors
-    /// begin with `place`: the job's key that names the program (`client.command`), or the operation.
+    /// the kernel's choice). For `isolated`, see [`Home::restrictions`]. Error messages begin with `place`:
+    /// the job's key that names the program (`client.command`), or the operation.
     pub fn start(
         &self,
         command: Command,
@@ -81,15 +81,15 @@ impl Home {
         })
     }
 
-    /// Returns a function that limits the calling thread, and the programs that it starts, to write only to
-    /// this folder. If `isolated`, the machine's UNIX sockets are hidden, so they may use UNIX sockets.
+    /// Returns a function that permits the calling thread, and programs that it starts, to write only to this
+    /// folder. Permits UNIX sockets only if `isolated` is true, because the machine's are then not visible.
     pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))
     }
 }
 
-/// A running program. Dropping this value kills it and all other processes of the namespace.
+/// A running program. Dropping this value kills it and, in PID 1, all other processes of the PID namespace.
 pub struct Program(pub Child);
 
 impl Drop for Program {

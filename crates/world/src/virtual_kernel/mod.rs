@@ -103,8 +103,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the task of running a command in the emulated network of a job. `packets` is the file for the
-    /// captured packets.
+    /// Returns the task to run a command in the emulated network of a job. `packets` gets captured packets.
     pub fn command(job: &'a Job, session: &'a Session, packets: Option<&'a File>) -> Self {
         Self {
             mode: "--init-shell",
@@ -190,7 +189,7 @@ fn boot(
         }
         if ended {
             let reason = running.exit_reason();
-            // A command that could not be started has two last records.
+            // `done` counts two last records for a command that could not be started, hence `>=`.
             return if progress.done >= task.names.len() {
                 Running::copy_packets(task, folder)
                     .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;

@@ -130,7 +130,7 @@ impl Running {
         // Only one of the kernel's processes runs at a time, and waking a process on another core takes
         // longer.
         let _ = cores::stay();
-        // The kernel never pauses, so real-time worlds on the same core wait until its time slice ends.
+        // The kernel never pauses, so jobs in real time on the same core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);
