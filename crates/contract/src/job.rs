@@ -157,7 +157,7 @@ pub enum LinkMaker {
     Auto,
     /// This program forwards each packet according to the link model.
     Program,
-    /// The kernel's `netem` and `tbf`.
+    /// The kernel's queueing disciplines `netem` and `tbf` delay and drop packets.
     Kernel,
 }
 

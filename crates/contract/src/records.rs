@@ -228,7 +228,7 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// A screenshot of the page, which the browser showed from `at_ns` on.
+/// A screenshot of the page (JPEG in base64), which the browser showed from `at_ns` on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRecord {
@@ -245,7 +245,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of reasons why a page load is not a valid sample. The Python code adds `fault`: program failed.
+/// The kinds of reasons why a load is not a valid sample. The Python code adds `fault`: the program failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
