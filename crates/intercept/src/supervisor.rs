@@ -161,7 +161,7 @@ impl Supervisor {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
-        // If the call is still held, the thread has not ended, so its ID was not reused.
+        // If the call is still suspended, the thread has not ended, so its ID was not reused.
         let connects = !matches!(call.number, libc::SYS_listen | libc::SYS_getpeername);
         if connects && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
