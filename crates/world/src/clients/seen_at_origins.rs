@@ -40,7 +40,7 @@ pub fn load_results(
             let revalidated = request.request.status == NOT_MODIFIED
                 && loading.job.page.resources[resource].status != NOT_MODIFIED;
             record.cache = revalidated.then_some(Cached::Revalidated);
-            // If the load did not finish, this explains incomplete responses.
+            // If the load did not finish, `unfinished` already gives the cause of incomplete responses.
             record.error = record.error.filter(|_| unfinished.is_none());
             requests.push(record);
         }

@@ -245,7 +245,7 @@ impl<'a> LoadObserver<'a> {
                 request.error = Some(error);
             }
         }
-        // If the load did not finish, this explains the missing requests.
+        // If the load did not finish, `unfinished` already gives the cause of missing requests.
         let missing = self.expected.into_iter().flatten().enumerate().filter(|(_, missing)| *missing);
         for (resource, _) in missing.filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {

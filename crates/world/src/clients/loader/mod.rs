@@ -232,7 +232,7 @@ impl PageLoad {
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
             Report::End { connection, response, outcome } => {
                 let (resource, answered) = (response.resource, response.first_byte_ns.is_some());
-                // The request was sent again on another connection.
+                // Ignore this report if the request was sent again on another connection.
                 if self.loaded.requests[resource].connection != Some(connection.0) {
                     return;
                 }

@@ -152,8 +152,8 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     let inside = |reaped: Reaped| run_here(command, report, job.client.isolate, reaped);
     let Ran { packets, failed_servers, .. } = with_world(&job, Engine::Virtual, &serve, inside)?;
     let timed_out = timed_out.load(Ordering::Relaxed);
-    // Otherwise the copying would not end: processes that the command left running keep the pipes open, as
-    // does this process if the command did not start.
+    // The copying ends when no process holds the pipes open: neither processes that the command left running
+    // nor, if the command did not start, this process.
     process::end_all_others();
     process::close_standard_streams().blame(Fault::Machine, "closing the standard streams")?;
     let copied = pumps.into_iter().map(|pump| pump.join().expect("copying a stream does not panic"));
