@@ -33,7 +33,7 @@ impl Servers {
         self.fetch(origins, one_per_host(behind))
     }
 
-    /// Makes the kernel fetch a Fast Open cookie for each pair of a client address (None: any) and a server.
+    /// Makes the kernel fetch a Fast Open cookie for each pair of a source address (None: any) and a server.
     fn fetch(
         &self,
         namespace: &NetNs,

@@ -41,7 +41,7 @@ pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time to wait for standard input before a message tells the user that it is being read, in nanoseconds.
+/// Time to wait for standard input before a message explains the wait, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
