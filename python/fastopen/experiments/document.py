@@ -8,15 +8,12 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
-from fastopen.contract import Tolerance
-from fastopen.contract.part import Part
 from fastopen.experiments.factor_values import SettingSource, read_settings, unknown
 from fastopen.experiments.factors import ASKED, Factor
-from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
+from fastopen.experiments.model import Experiment, ExperimentFacts, Seed
 from fastopen.experiments.published import check_table
 from fastopen.experiments.quantities import not_accepted
 from fastopen.experiments.variation import DRAWS, Variation
-from fastopen.pages import Choice
 
 FORMAT: Final = "fastopen-experiment/1"
 TABLES: Final = ("network", "tcp", "client", "origins", "tls")
@@ -32,22 +29,13 @@ def _vary_table(vary: object) -> object:
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 
-class ExperimentSpec(Part):
+class ExperimentSpec(ExperimentFacts):
     """The keys of an experiment's TOML file, except those of settings that may vary, such as the RTT."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    title: str = ""
-    source: str = ""
-    notes: list[str] = Field(default_factory=list)
-    pages: Annotated[list[str], Field(min_length=1)]
-    corpus: Choice | None = None
-    repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    tolerance: Tolerance = Field(default_factory=Tolerance)
-    smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
+    seed: Seed = 0
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
-    published: PublishedTable | None = None
     rig: list[dict[str, Any]] | str = Field(default_factory=list)
     """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py), or the
     experiment that declares them."""

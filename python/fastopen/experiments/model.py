@@ -19,6 +19,7 @@ QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
 Misprint = Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 AskedEngine = Literal["auto", "host", "virtual"]
 
 
@@ -75,8 +76,8 @@ class Setup(Part):
         return self
 
 
-class Experiment(Part):
-    """An experiment: it loads each page over each network with each setup, with and without TFO (`arms`)."""
+class ExperimentFacts(Part):
+    """The fields of an experiment that its TOML file has under the same keys."""
 
     name: str
     title: str = ""
@@ -85,18 +86,23 @@ class Experiment(Part):
     pages: Annotated[list[str], Field(min_length=1)]
     corpus: Choice | None = None
     """The rule that selects some of the pages. None: all pages."""
+    repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
+    tolerance: Tolerance = Field(default_factory=Tolerance)
+    smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
+    published: PublishedTable | None = None
+
+
+class Experiment(ExperimentFacts):
+    """An experiment: it loads each page over each network with each setup, with and without TFO (`arms`)."""
+
     networks: Annotated[Items[Network], Field(min_length=1)]
     setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = Field(default=list(DEFAULT_ARMS))
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = Field(default=["auto"])
     """Engines to run on. `make_plan` replaces `auto` by `host` or `virtual`."""
-    tolerance: Tolerance = Field(default_factory=Tolerance)
-    smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
-    repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    seed: Seed
     vary: Variation | None = None
     """The spreads of the values that each repeat samples. None: all repeats have the same values."""
-    published: PublishedTable | None = None
 
     @model_validator(mode="after")
     def _each_setup_has_an_arm(self) -> Self:
