@@ -18,11 +18,6 @@ from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
 from fastopen.experiments.trace import mean_rate_bit_per_s
 
-__all__ = [
-    "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "SESSION_WORDS", "TRANSPORT", "DesignPoint",
-    "Factor", "Part", "cell_columns", "flat_columns", "of_part",
-]  # fmt: skip
-
 
 def _default_queues(point: DesignPoint) -> tuple[int | None, ...]:
     limits = (point.network.down, point.network.up)
