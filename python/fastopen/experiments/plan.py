@@ -99,9 +99,7 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
     """Return a flag for each combination of network, setup and engine: True if all its repeats have the same
     result, because nothing is random. `auto` is the engine (`host` or `virtual`) to use for "auto"."""
-    engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
-    indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
-    return [without_chance(experiment, Comparison("", *index)) for index in indices]
+    return [without_chance(experiment, Comparison("", *row)) for row in _rows(experiment, auto)]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
@@ -134,13 +132,16 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
     """Plan an experiment's loads of these pages. `auto` is the engine (`host` or `virtual`) to use for
     "auto". Raises InputError if a page or setting is invalid, or if there are too many loads."""
     named = _with_unique_names(pages)
-    engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
-    engines = list(dict.fromkeys(engines))
-    _check_size(experiment, len(named), engines)
+    engines, rows = _engines(experiment, auto), _rows(experiment, auto)
+    repeats = max(repeats_of(experiment, Comparison("", *row)) for row in rows)
+    words, loads = plan_size(experiment, len(named), len(engines), repeats)
+    if loads > LOADS_MAX:
+        remedy = f"use fewer values or repeats, for at most {LOADS_MAX:,} loads"
+        raise InputError(f"{words} are {loads:,} loads", "", remedy)
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
     networks, setups = network_labels(experiment), setup_labels(experiment)
-    for page, (network, setup, engine) in product(named, _rows(experiment, engines)):
+    for page, (network, setup, engine) in product(named, rows):
         comparison = Comparison(page.name, network, setup, engine)
         arms = enumerate(experiment.arms_of(setup), len(cells))
         own = [Cell(page.name, network, setup, engine, index, arm) for index, arm in arms]
@@ -167,15 +168,23 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
     return Plan(experiment, named, tuple(cells), tuple(sorted(jobs, key=turn)))
 
 
-def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
+def _engines(experiment: Experiment, auto: EngineName) -> list[EngineName]:
+    engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
+    return list(dict.fromkeys(engines))
+
+
+def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, EngineName]]:
     """Return (network index, setup index, engine) for the rows of a page's table. Rows that differ only in
-    the RTT follow each other."""
-    besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
+    the RTT follow each other. `auto` is the engine to use for "auto"."""
+    engines = _engines(experiment, auto)
+    first: dict[str, int] = {}
+    without_rtt = (network.model_copy(update={"rtt_us": 0}) for network in experiment.networks)
+    besides_rtt = [first.setdefault(repr(network), index) for index, network in enumerate(without_rtt)]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
     def place(row: tuple[int, int, EngineName]) -> tuple[int, int, int, int]:
         network, setup, engine = row
-        return (besides_rtt.index(besides_rtt[network]), setup, engines.index(engine), network)
+        return (besides_rtt[network], setup, engines.index(engine), network)
 
     return sorted(rows, key=place)
 
@@ -237,14 +246,6 @@ def _changes_of_repeat(
             "shuffle_equal_requests": drawn.order,
         }
     return changes
-
-
-def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    repeats = max(repeats_of(experiment, Comparison("", *row)) for row in _rows(experiment, engines))
-    words, loads = plan_size(experiment, pages, len(engines), repeats)
-    if loads > LOADS_MAX:
-        remedy = f"use fewer values or repeats, for at most {LOADS_MAX:,} loads"
-        raise InputError(f"{words} are {loads:,} loads", "", remedy)
 
 
 def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
