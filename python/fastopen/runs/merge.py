@@ -45,24 +45,9 @@ INSERT INTO worlds (job, rtt_us_asked, rtt_us_measured, record_zlib) VALUES (?, 
 _CACHE: Final = "PRAGMA cache_size = -65536"
 
 
-@dataclass(frozen=True)
-class Merged:
-    """The result of merging runs: the new run's folder, its numbers of planned (`loads`) and finished page
-    loads (`done`), and texts about missing loads (`missing`) and loads in several runs (`duplicates`)."""
-
-    folder: Path
-    loads: int
-    """Number of loads in the experiment."""
-    done: int
-    missing: tuple[str, ...]
-    """Descriptions of the parts that are incomplete or absent; empty if no load is missing."""
-    duplicates: tuple[str, ...]
-    """Descriptions of the runs that repeated loads of other runs."""
-
-
-def merge(folders: Sequence[Path], output: Path) -> Merged:
+def merge(folders: Sequence[Path], output: Path) -> "Merging":
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
-    folder `output`.
+    folder `output`. Return the numbers of loads, and descriptions of missing and duplicate loads.
 
     If several runs have the same load, take the first that need not be repeated, or else the first. Raises
     InputError if a folder holds no run of the same experiment, or if the runs do not fit together, such as
@@ -71,13 +56,13 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
         experiment = first.experiment()
-        merging = _Merging(planned_again(first, experiment), first)
+        merging = Merging(planned_again(first, experiment), first)
     for folder in folders:
         with closing(RunStore.open(folder)) as part:
             merging.add(part)
     database, lock = files.create(output, lambda database: merging.write(database, output))
     RunStore(database, output, lock).close()
-    return merging.merged(output)
+    return merging
 
 
 @dataclass
@@ -99,11 +84,13 @@ class _Part:
         return str(self.folder) if self.shard is None else f"shard {self.shard} ({self.folder})"
 
 
-class _Merging:
+class Merging:
     """A merge: `add` each run, then `write` the new run. Only one of the runs is open at a time."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
+        self.loads = plan.loads()
+        """Number of loads in the experiment."""
         self._kept = first.unparsed_plan()
         self._options = {name: value for name, value in first.options.items() if name != "shard"}
         self._planned = {planned.job.id: planned for planned in plan.jobs}
@@ -169,8 +156,7 @@ class _Merging:
             for part in self._parts
         ]
         write_facts(database, self._plan, {**first, "merged": merged}, self._options)
-        complete = self._done() == self._plan.loads()
-        set_fact(database, "status", "finished" if complete else "interrupted")
+        set_fact(database, "status", "finished" if self.done == self.loads else "interrupted")
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
         try:
@@ -223,13 +209,20 @@ class _Merging:
             if (kept := kept_packets(part.folder, row)) is not None:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
-    def _done(self) -> int:
+    @property
+    def done(self) -> int:
+        """Return the number of finished loads."""
         return sum(made.settled for _, made in self._chosen.values())
 
-    def merged(self, output: Path) -> Merged:
-        duplicates = tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
-        loads, done = self._plan.loads(), self._done()
-        return Merged(output, loads, done, tuple(self._missing()) if done < loads else (), duplicates)
+    @property
+    def duplicates(self) -> tuple[str, ...]:
+        """Return descriptions of the runs that repeated loads of other runs."""
+        return tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return descriptions of the parts that are incomplete or absent; empty if no load is missing."""
+        return tuple(self._missing()) if self.done < self.loads else ()
 
     def _missing(self) -> Iterator[str]:
         for part in self._parts:

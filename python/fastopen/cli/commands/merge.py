@@ -33,18 +33,18 @@ def command(
     Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged."""
     parts = _parts(folders)
     with RunStore.open(parts[0]) as first:
-        name = first.experiment().name
-    merged = merge(parts, output or new_run_folder(name))
-    with RunStore.open(merged.folder) as run:
+        folder = output or new_run_folder(first.experiment().name)
+    merged = merge(parts, folder)
+    with RunStore.open(folder) as run:
         results = collect(run)
         print_run(run, results, Printing(json=json, quiet=quiet))
     for line in merged.duplicates:
         print_message(f"in several runs, taken from one: {line}")
     for line in merged.missing:
         print_message(f"missing: {line}")
-    remedy = f"; the rest: fastopen resume {run_name(merged.folder)}" if merged.missing else ""
+    remedy = f"; the rest: fastopen resume {run_name(folder)}" if merged.missing else ""
     if not quiet or remedy:
-        print_message(f"{merged.done:,} of {merged.loads:,} loads are in {merged.folder}{remedy}")
+        print_message(f"{merged.done:,} of {merged.loads:,} loads are in {folder}{remedy}")
     exit_if(merged.missing or any(cell.without_valid for cell in results.cells))
 
 
