@@ -97,8 +97,7 @@ class Handshakes:
     def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
         self._of = {one.id: span for one in record.connections if (span := handshake(one)) is not None}
         self._origin = {one.id: (one.host, one.port) for one in record.connections}
-        spans = ((one, handshake(one)) for one in record.connections)
-        self._to = grouped(((one.host, one.port), span) for one, span in spans if span is not None)
+        self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the time in ns, from `since_ns` to `until_ns`, during handshakes with the DNS resolver."""
