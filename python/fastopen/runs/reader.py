@@ -96,9 +96,7 @@ class RunReader(Closing):
     @property
     def label(self) -> str:
         """Return the label that the user gave to the run with `--label`; empty without a label."""
-        rows = self.rows_of("SELECT value FROM facts WHERE name = 'label'")
-        with self._parsing("the label"):
-            return next((str(json.loads(value)) for (value,) in rows), "")
+        return str(self._fact("label", ""))
 
     def experiment(self) -> Experiment:
         with self._parsing("the experiment"):
@@ -280,11 +278,13 @@ class RunReader(Closing):
         ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
-    def _fact(self, name: str) -> Any:
+    def _fact(self, name: str, otherwise: Any = None) -> Any:
         for (value,) in self.rows_of("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._parsing(name):
                 return json.loads(value)
-        raise damaged(f"it has no {name}", self.place)
+        if otherwise is None:
+            raise damaged(f"it has no {name}", self.place)
+        return otherwise
 
     def _document(self, name: str) -> dict[str, Any]:
         with self._parsing(name):
