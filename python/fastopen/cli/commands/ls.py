@@ -67,8 +67,7 @@ def _grid(runs: Sequence[RunSummary]) -> Grid:
                 f"{started:%Y-%m-%d %H:%M}" if started else "",
                 Entry(run.status, TONES.get(run.status, "notable")),
                 f"{run.loads_done}/{run.loads_asked}" if started else "",
-                *(_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines])),
-                *("; ".join(run.varying), shown_size(run.bytes)),
+                *(*_conditions(run), "; ".join(run.varying), shown_size(run.bytes)),
             )
         )
     return listing(columns, rows)
@@ -76,19 +75,19 @@ def _grid(runs: Sequence[RunSummary]) -> Grid:
 
 def _lines(run: RunSummary, width: int) -> Text:
     """Describe a run for a narrow terminal."""
-    facts = (_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines]), *run.varying)
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
-    size = shown_size(run.bytes)
     first = "  ".join(filter(None, (run.folder.name, run.label)))
     status = Text(run.status, style=STYLES[TONES.get(run.status, "notable")])
-    second = "; ".join(filter(None, (*facts, loads, size)))
+    facts = (*_conditions(run), *run.varying, loads, shown_size(run.bytes))
+    second = "; ".join(filter(None, facts))
     indented = textwrap.fill(second, width, initial_indent="  ", subsequent_indent="    ")
     return Text.assemble((first, "bold"), "  ", status, "\n", indented)
 
 
-def _pages(names: Sequence[str]) -> str:
-    more = len(names) - 2
-    return ", ".join(names[:2]) + (f" and {more} more" if more > 0 else "")
+def _conditions(run: RunSummary) -> tuple[str, str, str]:
+    more = len(run.pages) - 2
+    pages = ", ".join(run.pages[:2]) + (f" and {more} more" if more > 0 else "")
+    return pages, run.networks, ", ".join([*run.clients, *run.engines])
 
 
 def shown_size(size: int) -> str:
