@@ -7,15 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from fastopen.common.pydantic_errors import conflict
-from fastopen.contract.client_kinds import (
-    CLIENTS,
-    COMMAND,
-    LOADER,
-    PICTURES,
-    ClientKind,
-    ClientType,
-    client_type,
-)
+from fastopen.contract.client_kinds import CLIENTS, COMMAND, LOADER, PICTURES, ClientKind, ClientType
 from fastopen.contract.part import RTT_MAX_US, NotEmpty, Part, Scale, Word
 from fastopen.pages.model import Phase
 
@@ -116,7 +108,9 @@ class Client(Part):
 
     @property
     def type(self) -> ClientType:
-        return client_type(self.kind, self.label)
+        """Return the client's type. A command with the name of a known tool, such as curl, has its type."""
+        found = CLIENTS.get(self.label if self.kind == COMMAND.kind else self.kind, COMMAND)
+        return found if found.kind == self.kind else COMMAND
 
     @model_validator(mode="after")
     def _settings_are_supported(self) -> Self:

@@ -235,10 +235,3 @@ _TOOLS: Final = (
     ),
 )
 CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)}
-
-
-def client_type(kind: ClientKind, label: str) -> ClientType:
-    """Return a client's type. A command whose `label` is a known tool, such as curl, has the tool's type."""
-    if kind == COMMAND.kind:
-        return next((one for one in _TOOLS if one.label == label), COMMAND)
-    return CLIENTS[kind]
