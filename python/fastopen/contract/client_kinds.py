@@ -40,9 +40,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl. Its options keep (`kept`) or close (`closed`) connections, and choose
-    an HTTP version (`http_words`). Some versions require features of its build (`http_features`). Default
-    values are for a user's own command."""
+    """A type of client, such as curl. Default values are for a user's own command."""
 
     label: str
     """The client's name in options, files and tables."""

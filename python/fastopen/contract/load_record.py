@@ -109,8 +109,7 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """A connection's TLS handshake. `secured_ns` is its end, and `hello_bytes` the size of its ClientHello.
-    The data is from the built-in loader, or from the origin for other clients."""
+    """A connection's TLS handshake. The data is from the built-in loader, or else from the origin."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have

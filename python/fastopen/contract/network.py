@@ -94,8 +94,7 @@ class LinkDirection(Part):
 
 
 class Network(Part):
-    """The access link, the hosts behind it, and the resolver. `cross` is other traffic on the link. A host is
-    behind the middlebox `path` with probability `path_share`."""
+    """The access link with its other traffic, the hosts and middlebox behind it, and the resolver."""
 
     rtt_us: RttUs
     """The RTT. Half of the RTT is added in each direction."""

@@ -31,9 +31,7 @@ def _current_name(bodies: object) -> object:
 
 
 class Origins(Part):
-    """The settings of the origin servers. They may share an address (`one_address`); their delays have the
-    factor `think_scale`. An external `server` may be in front of them, with TFO towards clients
-    (`server_listen`) and towards the origin servers (`upstream_tfo`)."""
+    """The settings of the origin servers, and of an external `server` in front of them."""
 
     http: _InJobs = "1.1"
     """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host

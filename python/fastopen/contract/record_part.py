@@ -20,8 +20,7 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """Counts of packets in one direction of the link. A middlebox dropped `dropped_path` packets, and the
-    kernel lost `overruns` packets outside the link."""
+    """Counts of packets in one direction of the link."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""

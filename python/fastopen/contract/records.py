@@ -81,8 +81,7 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """The indices of resources that a browser requests at a wrong time because synthetic bodies lack room:
-    never (`left_out`), only after the initiator's response (`relocated`), or too early (`early`)."""
+    """The indices of resources that a browser requests at a wrong time, or never, with synthetic bodies."""
 
     left_out: list[Count]
     """Resources to which no body refers, for lack of room."""
@@ -149,8 +148,7 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The results of a load test of a server with transactions: connections with one request each. `begun`
-    transactions started within `arrived_over_us` microseconds; `not_begun` could not start."""
+    """The results of a load test of a server with transactions: connections with one request each."""
 
     type: Literal["transactions"]
     job: str

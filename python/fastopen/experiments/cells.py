@@ -43,9 +43,8 @@ def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The settings that vary in an experiment, and the RTT even if it does not vary. `registered` lists all
-    of them. `varying` lists those that label the rows of tables. `varying_rtt` is True if the RTT
-    varies, unless these labels are names of networks, such as `4g`, which imply the RTT."""
+    """The settings that vary in an experiment, and the RTT even if it does not vary. `varying_rtt` is True if
+    the RTT varies, unless tables show names of networks, such as `4g`, which imply the RTT."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]

@@ -46,9 +46,8 @@ class DesignPoint:
 @dataclass(frozen=True)
 class Factor:
     """A setting that an experiment may vary, such as the RTT, with its names, default and texts for users.
-    `part` and `paths` locate it in a job. `quantity` reads and writes its values. `columns` are its names in
-    JSON and exports, `header` in tables, and `long_name` in sentences. `phrase` is a template for its value,
-    such as `{} ms`. `default_meaning` describes a default that depends on other settings."""
+    `quantity` reads and writes its values, and `long_name` is its name in sentences. `default_meaning`
+    describes a default that depends on other settings."""
 
     name: str
     """Name of the argument in Python, and of the option."""

@@ -18,9 +18,8 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """Functions for one kind of value, such as durations. `read` parses user input, `write` formats a value
-    with its unit, `text` formats it without, and `export` converts it for JSON and exported tables (`kind`,
-    `unit`). `accepted` has valid words. `in_contract` returns True if jobs store the value unchanged."""
+    """Functions for one kind of value, such as durations. `export` converts a value for JSON and exported
+    tables. `in_contract` returns True if jobs store the value unchanged."""
 
     read: Callable[[object], Any]
     """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""

@@ -32,8 +32,7 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The result of executing a run. `interrupted`, `out_of_time` or `hopeless` (a message) is the reason for
-    an early stop. `faults` maps faults of emulated networks to the ids of their jobs."""
+    """The result of executing a run. `interrupted`, `out_of_time` or `hopeless` is why it stopped early."""
 
     interrupted: bool = False
     out_of_time: bool = False
@@ -50,8 +49,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress of a run. Of `loads` page loads, `done` have finished, `invalid` of them without a valid
-    result. `repeated` counts repetitions, and `left` loads still to run before the next repetitions."""
+    """The progress of a run. Of `loads` page loads, `done` have finished."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
