@@ -6,12 +6,15 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import ValidationError
-
-from fastopen.common.errors import InputError
-from fastopen.common.pydantic_errors import input_error
-from fastopen.experiments import ASKED, Combine, SettingSource, load_experiment, unknown, with_drawn_seed
-from fastopen.experiments import Experiment as Asked
+from fastopen.experiments import (
+    ASKED,
+    Combine,
+    SettingSource,
+    load_experiment,
+    unknown,
+    with_changes,
+    with_drawn_seed,
+)
 from fastopen.experiments.document import FORMAT, TABLES, experiment_of
 from fastopen.experiments.plan import plan_size
 from fastopen.pages import ImportedPage, Page, load_chosen
@@ -118,11 +121,7 @@ class Experiment:
         """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host`: real time,
         `virtual`: virtual time). Raises InputError if the copy is invalid."""
         made = copy(self)
-        try:
-            made.asked = Asked(**{**dict(self.asked), **settings})
-        except ValidationError as error:
-            found = input_error(error, NAME)
-            raise InputError(SOURCE.text(found.message), found.place, SOURCE.text(found.remedy)) from None
+        made.asked = with_changes(self.asked, settings, SOURCE)
         made.seed_drawn = self.seed_drawn and "seed" not in settings
         if made.seed_drawn and not made.asked.seed:
             made.asked = with_drawn_seed(made.asked, auto_engine(None))

@@ -20,6 +20,7 @@ from fastopen.experiments import (
     Factor,
     Setup,
     read_settings,
+    with_changes,
     with_clients,
 )
 from fastopen.experiments.factors import ENGINE
@@ -106,8 +107,4 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
     """Return a copy of the experiment with new values of some fields. Raises InputError, which names the
     command line option, if the copy is invalid."""
-    try:
-        return Experiment(**{**dict(experiment), **changes})
-    except ValidationError as error:
-        option = COMMAND_LINE.setting_of(str(error.errors()[0]["loc"][0]))
-        raise InputError(input_error(error, "").message, option) from None
+    return with_changes(experiment, changes, COMMAND_LINE)

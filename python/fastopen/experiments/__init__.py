@@ -25,6 +25,7 @@ from fastopen.experiments.factor_values import (
     read_settings,
     setups_asked,
     unknown,
+    with_changes,
 )
 from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, DesignPoint, Factor, of_part
 from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment

@@ -108,7 +108,7 @@ class RequestedSettings:
                 raise self.fault("a trace replaces the rate", (way, trace), "drop one of them")
         requested = list(self._networks())
         self._check_needs(requested)
-        with self._converted_errors("network"):
+        with self.converted_errors("network"):
             networks = [_network(_applying(values)) for values in requested]
         for one in networks:
             least = min(limit.queue_bytes or one.mtu_bytes for limit in (one.down, one.up))
@@ -158,7 +158,7 @@ class RequestedSettings:
         server, TCP and TLS settings. If large certificates are compared, add setups that reduce their cost,
         for example by compression. Raises InputError if a setting is invalid."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
-        with self._converted_errors("client"):
+        with self.converted_errors("client"):
             clients = clients_of(self._settings("client"))
         self._check_clients(clients)
         tls, answering = self._settings("tls"), self._settings("origins")
@@ -182,7 +182,7 @@ class RequestedSettings:
             answering = {"http": "recorded", **answering}
         origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
-        with self._converted_errors("client", "origins", "tls"):
+        with self.converted_errors("client", "origins", "tls"):
             setups = setups_of(clients, origins, tcps, over)
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
@@ -224,7 +224,7 @@ class RequestedSettings:
     def _models(
         self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]
     ) -> list[T]:
-        with self._converted_errors(part):
+        with self.converted_errors(part):
             return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
@@ -245,7 +245,7 @@ class RequestedSettings:
         InputError if a setting is invalid, or if settings contradict each other."""
         arms, setups = self.arms_and_setups()
         requested = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
-        with self._converted_errors():
+        with self.converted_errors():
             return Experiment(**requested, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
@@ -256,7 +256,7 @@ class RequestedSettings:
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
-    def _converted_errors(self, *parts: Part) -> Iterator[None]:
+    def converted_errors(self, *parts: Part) -> Iterator[None]:
         """In a `with` block, convert ValueErrors into InputErrors that name the wrong setting, such as
         `--rtt`. If it is unknown, name requested settings of these `parts`, such as `tls`."""
         try:
@@ -325,6 +325,13 @@ def read_settings(
         networks = _read_named(named, values, source)
     raise_all(problems)
     return RequestedSettings(values, source, cast("Combine", combine), folder or Path(), tuple(networks))
+
+
+def with_changes(experiment: Experiment, changes: Mapping[str, Any], source: SettingSource) -> Experiment:
+    """Return a copy of the experiment with new values of some fields. Raises InputError, which names settings
+    as `source` does, if the copy is invalid."""
+    with RequestedSettings({}, source).converted_errors():
+        return Experiment(**{**dict(experiment), **changes})
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:

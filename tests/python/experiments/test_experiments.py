@@ -16,6 +16,8 @@ from fastopen.experiments import (
     published_cells,
     read_experiment,
     read_settings,
+    setups_asked,
+    with_changes,
 )
 from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file
@@ -278,3 +280,10 @@ def test_a_condition_of_a_file_that_names_no_fact_is_refused_with_the_nearest(tm
         read_experiment(write(tmp_path, f"{SMALL}[corpus]\nwhere = 'host > 9'\n"))
     words = "small.toml: corpus.where: unknown page property 'host'; did you mean hosts?"
     assert str(error.value).endswith(words)
+
+
+def test_a_change_that_contradicts_other_settings_is_refused_with_their_names() -> None:
+    written = {"rtt": "20ms", "names": "dot"}
+    experiment = read_settings(written, COMMAND_LINE).experiment(name="one", pages=["example"], seed=0)
+    with pytest.raises(InputError, match=r"^--names, --client: curl sends lookups in cleartext"):
+        with_changes(experiment, {"setups": setups_asked(client="curl")}, COMMAND_LINE)
