@@ -1,7 +1,7 @@
 """Turn settings into an experiment's client, such as curl, and put a page's URLs into its command line."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -48,9 +48,10 @@ def client_of(settings: Mapping[str, Any]) -> Client:
         )
     if not of.command_line:
         return Client.model_validate(given)
-    words = shlex.split(of.command_line)
-    client = Client.model_validate({**given, "name": of.label, "command": words})
-    return client.model_copy(update={"command": list(_with_connection_options(client))})
+    client = Client.model_validate({**given, "name": of.label, "command": [of.label]})
+    line = of.command_line.replace(KEEP_ALIVE, of.kept if client.keep_alive else of.closed)
+    line = line.replace(CONNECTIONS, str(client.connections_per_host))
+    return client.model_copy(update={"command": shlex.split(line)})
 
 
 def _words(line: object) -> list[str]:
@@ -62,14 +63,6 @@ def _words(line: object) -> list[str]:
     if any(URLS in str(word) and word != URLS for word in words):
         raise ValueError(f"{URLS} must be a word of its own, since it stands for several")
     return [str(word) for word in words]
-
-
-def _with_connection_options(client: Client) -> Iterator[str]:
-    for word in client.command or ():
-        if word == KEEP_ALIVE:
-            yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
-        else:
-            yield word.replace(CONNECTIONS, str(client.connections_per_host))
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
