@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from fastopen.common import units
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import listed
 from fastopen.contract import Client, EngineName, LinkDirection, Network, Origins
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
@@ -61,11 +62,8 @@ class Variation(Part):
     @property
     def phrase(self) -> str:
         """Return the spreads in words: `RTT, rate down within 5 %, think times within 10 %`."""
-        shares: dict[float, list[str]] = {}
-        for name, words in UNKNOWNS.items():
-            share = getattr(self, name)
-            if share and share is not True:
-                shares.setdefault(share, []).append(words)
+        spreads = ((getattr(self, name), words) for name, words in UNKNOWNS.items())
+        shares = grouped((share, words) for share, words in spreads if share and share is not True)
         parts = [f"{', '.join(names)} within {100 * share:g} %" for share, names in shares.items()]
         chance = [words for name, words in BY_CHANCE.items() if getattr(self, name)]
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
