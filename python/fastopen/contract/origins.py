@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.certificates import CHAIN_BYTES, CLASSICAL, CertificateKind
@@ -204,16 +204,6 @@ class Tls(Part):
             remedy = "use --tls=1.3, or --session=resumed"
             raise conflict("early data needs TLS 1.3", remedy, "tls.session", "tls.version")
         return self
-
-    def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Return True if the settings stay valid with `changes` (values by key). Unknown keys are ignored."""
-        try:
-            Tls.model_validate(
-                self.model_dump() | {key: changes[key] for key in changes if hasattr(self, key)}
-            )
-        except ValidationError:
-            return False
-        return True
 
     @property
     def rejects_early_data(self) -> bool:

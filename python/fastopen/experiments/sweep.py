@@ -1,8 +1,11 @@
 """Make clients and setups from lists of values, one for each combination of values."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
 
 from fastopen.contract import Client, Origins, Tcp, Tls
 from fastopen.contract.client_kinds import COMMAND, LOADER, OWN_SETTINGS, PICTURES
@@ -85,10 +88,11 @@ def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
     """Return the setups, and variants with one setting that avoids additional round trips for large TLS
     certificates, such as compression. Only setups with TLS and the client `loader` have variants."""
-    remedied = (
-        setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
-        for part, remedy in REMEDIES
-        for setup in setups
-        if setup.client.type is LOADER and setup.tls is not None and setup.tls.allows(remedy)
-    )
-    return list({repr(one): one for one in (*setups, *remedied)}.values())
+    made = list(setups)
+    for (part, remedy), setup in product(REMEDIES, setups):
+        if setup.client.type is LOADER and setup.tls is not None:
+            settings = getattr(setup, part)
+            with suppress(ValidationError):  # for example, early data needs TLS 1.3
+                remedied = type(settings).model_validate(settings.model_dump() | remedy)
+                made.append(setup.model_copy(update={part: remedied}))
+    return list({repr(one): one for one in made}.values())
