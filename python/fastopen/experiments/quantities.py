@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fastopen.common import units
-from fastopen.common.errors import any_of, did_you_mean
+from fastopen.common.errors import any_of, did_you_mean, one_line
 from fastopen.common.units import UnitError
 from fastopen.contract.part import RTT_MAX_US
 
@@ -210,10 +210,8 @@ def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
 
 def shown(value: object) -> str:
     """Return a value as a text of at most 80 characters for a message."""
-    text = (
-        "a table" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else repr(value)
-    )
-    return text if len(text) <= 80 else text[:79] + "…"
+    kind = "a table" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else ""
+    return one_line(kind or repr(value), 80)
 
 
 def _ms(value_us: int) -> float | int:
