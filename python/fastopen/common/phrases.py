@@ -40,8 +40,7 @@ def percent(value: float) -> str:
 
 def signed(value: float) -> str:
     """Format a number with a true minus sign, `3.7` or `-3.7`, but never minus zero."""
-    rounded = round(value, 1) or 0.0
-    return f"{MINUS if rounded < 0 else ''}{abs(rounded):.1f}"
+    return with_sign(value).removeprefix("+")
 
 
 def span(values: Sequence[float], unit: str) -> str:
