@@ -202,9 +202,15 @@ class _Execution:
 
     def run(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Run the loads that are not done. Then repeat, in rounds, the loads that the machine disturbed."""
+        watched = self.watched.model_dump()
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS_BY_KIND.values())):
-            owed = _owed(jobs, self.store.pending(), self.watched)
+            pending = self.store.pending()
+            owed = [
+                replace(planned, job=planned.job.model_copy(update={"loads": loads, **watched}))
+                for planned in jobs
+                if (loads := [one for one in planned.job.loads if one.id in pending.get(planned.job.id, ())])
+            ]
             if not owed or (limit is not None and not limit.left_s):
                 return
             self._left = sum(len(planned.job.loads) for planned in owed)
@@ -282,14 +288,3 @@ class _Execution:
             message = f"the first {len(found)} loads of {arm} are invalid: {first.kind}: {first.detail}"
             remedy = f"; this machine {BUSY}" if disturbed else ""
             raise _HopelessError(message + remedy)
-
-
-def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs that still have page loads to run, with only these loads. `pending` maps the ids of
-    jobs to the ids of these loads. `watched` selects additional data to keep, such as packets."""
-    owed = []
-    for planned in jobs:
-        if loads := [load for load in planned.job.loads if load.id in pending.get(planned.job.id, ())]:
-            job = planned.job.model_copy(update={"loads": loads, **watched.model_dump()})
-            owed.append(replace(planned, job=job))
-    return owed
