@@ -17,5 +17,5 @@ from fastopen.runs.folders import (
 from fastopen.runs.merge import merge
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
-from fastopen.runs.rows import ORDERS, Listing, LoadRow, Order
+from fastopen.runs.rows import ORDERS, Listing, LoadRow
 from fastopen.runs.store import RunStore
