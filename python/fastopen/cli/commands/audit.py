@@ -1,6 +1,6 @@
 """Define `fastopen audit`: find impossible or contradictory figures in published page load times."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from fastopen.analysis.audit import QUESTIONS, AuditFinding, PrintedCell, audit,
 from fastopen.analysis.audit.kinds import MEANING
 from fastopen.cli.output import console, print_json, print_message
 from fastopen.common.grid import Column, figures, keys, listing
+from fastopen.common.grouping import grouped
 from fastopen.common.terminal import tabled
 
 ALL_CELLS: Final = "all cells"
@@ -48,11 +49,9 @@ def _renderables(
     cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
     """Yield terminal output: the findings about each row of a published table, then their counts by kind."""
-    of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
-    for finding in findings:
-        of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)
+    of_cell = grouped((finding.cell, finding) for finding in findings)
     for experiment, size in Counter(cell.experiment for cell in cells).items():
-        found = of_table.get(experiment, {})
+        found = {cell: ones for cell, ones in of_cell.items() if cell.experiment == experiment}
         found_text = f"{len(found)} of {size} cells" if found else "nothing found"
         units = [one for ones in found.values() for one in ones if one.kind == "units"]
         of_all = len(units) == size
