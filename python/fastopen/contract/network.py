@@ -26,10 +26,6 @@ IPV6_MTU_MIN_BYTES: Final = 1280
 QUIC_UDP_BYTES: Final = 1208
 # Kinds of name lookups that use TLS.
 ENCRYPTED_NAMES: Final = ("dot", "doh")
-LinkMaker = Literal["auto", "program", "kernel"]
-Aqm = Literal["none", "codel", "fq_codel", "drr"]
-Way = Literal["down", "up"]
-Traffic = Literal["bulk"]
 Path = Literal[
     "none",
     "drop-syn-data",
@@ -55,7 +51,6 @@ Path = Literal[
     "block-ipv6",
 ]
 NameLookup = Literal["none", "do53", "tcp", "dot", "doh"]
-ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 
@@ -70,7 +65,7 @@ class LinkDirection(Part):
     may leave. Requires a null rate. The numbers must not decrease; the last is above 0 and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """The size of the queue: bytes that may wait for the link; null: no limit."""
-    aqm: Aqm = "none"
+    aqm: Literal["none", "codel", "fq_codel", "drr"] = "none"
     """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also packets
     that wait too long (RFC 8289), `fq_codel` uses codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without codel, and serves the queues in turn, by bytes."""
@@ -108,12 +103,12 @@ class Network(Part):
     versions. The client chooses one (RFC 8305), and queries the resolver over IPv6."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet. With IPv6, it must be at least 1280."""
-    link: LinkMaker = "auto"
+    link: Literal["auto", "program", "kernel"] = "auto"
     """The implementation of the link. `program`: the link model of fastopen's Rust program. `kernel`: Linux's
     `netem` and `tbf`, without traces, jitter, `drr` or extra RTTs of hosts. `auto`: `program` on the engine
     `host`; on `virtual`, `kernel` if it delays every packet exactly as the link model does (never with an
     AQM), otherwise `program`. A `path` always requires `program`. The world's record shows the choice."""
-    cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
+    cross: Annotated[dict[Literal["down", "up"], Literal["bulk"]], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a
     trace. null: no traffic."""
@@ -131,7 +126,7 @@ class Network(Part):
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: the link's RTT. If the RTTs differ, the program and not
     the kernel implements the link."""
-    resolver: ResolverConduct = "answers"
+    resolver: Literal["answers", "drop-first", "silent", "nxdomain"] = "answers"
     """The behaviour of the resolver. `drop-first`: the resolver ignores the first query for each name and
     type. `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query
     after 5 s, and gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""

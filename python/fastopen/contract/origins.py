@@ -16,12 +16,9 @@ TICKETS_MAX: Final = 8
 Http = Literal[HttpVersion, "recorded"]
 # Versions that a job may name. An experiment replaces `recorded` before it creates jobs.
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
-Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
 KeyShare = Literal["x25519mlkem768", "mlkem1024", "x25519", "secp256r1"]
 CertificateCompression = Literal["none", "brotli", "zlib"]
-Ech = Literal["none", "grease"]
-TicketState = Literal["valid", "stale", "expired", "forgotten"]
 TlsVersion = Literal["1.2", "1.3"]
 
 
@@ -156,7 +153,7 @@ class Tls(Part):
     token. The Retry costs one round trip."""
     early_data_rejected: bool = False
     """True if origins reject early data, which clients then send again after the handshake."""
-    ticket_state: TicketState = "valid"
+    ticket_state: Literal["valid", "stale", "expired", "forgotten"] = "valid"
     """The state of the earlier visit's tickets. `stale`: origins expect a different age, so connections
     resume, but early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their
     lifetime, so the client does not use them. `forgotten`: origins have lost the tickets' keys, so the client
@@ -169,10 +166,10 @@ class Tls(Part):
     If missing, the size for the kind in `certificates`, if there is one."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) of origins and loader. Other clients offer their own."""
-    ech: Ech = "none"
+    ech: Literal["none", "grease"] = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key, which is as large as the real extension."""
-    security: Security = "tls"
+    security: Literal["tls", "recorded"] = "tls"
     """URLs served over TLS if a load's transport has TLS: all (`tls`), or only https URLs (`recorded`)."""
 
     @model_validator(mode="before")
