@@ -92,11 +92,8 @@ def _size(value: object) -> int | None:
 
 
 def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip() in units.ON_OFF:
-        return value.strip() == units.ON_OFF[0]
-    raise not_accepted(value, units.ON_OFF)
+    on, _ = units.ON_OFF
+    return value if isinstance(value, bool) else choice(*units.ON_OFF).read(value) == on
 
 
 def _count(value: object) -> int:
