@@ -129,7 +129,7 @@ def execute(
     On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
-    outcome = RunOutcome()
+    outcome = execution.outcome
     try:
         if limit is not None:
             for of_round in limit.rounds(jobs, execution.at_once(jobs)):
@@ -157,7 +157,6 @@ def execute(
         outcome.out_of_time = limit is not None and bool(store.pending())
         store.set_status("out of time" if outcome.out_of_time else "finished")
     outcome.faults = grouped((fault, job) for job, fault in execution.faults.items() if fault is not None)
-    outcome.packets_dropped = execution.packets_dropped
     outcome.took_s = 0.0 if limit is None else limit.elapsed_s
     return outcome
 
@@ -178,7 +177,7 @@ class _Execution:
     watch: Callable[[RunProgress], None]
     keep_going: bool
     watched: Watched
-    packets_dropped: int = 0
+    outcome: RunOutcome = field(default_factory=RunOutcome)
     _loads: int = 0
     _reported: int = 0
     _left: int = 0
@@ -236,7 +235,7 @@ class _Execution:
                 self.store.add_world(record, raw)
             case LoadDone(finished, raw, packets):
                 self.store.add_load(planned_of[finished.job], finished, raw, packets)
-                self.packets_dropped += 0 if packets is None else packets.dropped
+                self.outcome.packets_dropped += 0 if packets is None else packets.dropped
                 self._left -= 1
                 self._reported += 1
                 load = (finished.job, finished.id)
