@@ -57,8 +57,7 @@ class LoadDone:
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """The event that a load test of a server ended. The test makes transactions: connections with one request
-    each. `record` has the results, valid or not, and `raw` is its JSON text."""
+    """The end of transactions: a load test of a server. `raw` is the JSON text of `record`."""
 
     record: TransactionsRecord
     raw: str

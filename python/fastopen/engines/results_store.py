@@ -63,8 +63,7 @@ class Maker:
 @dataclass(frozen=True)
 class Result:
     """A stored result of a job. `records` has the measurements of its network and page loads, as JSON without
-    the job's id. `inputs` identifies what decides them: program, kernel, recorded response bodies, and job.
-    `maker` is a short digest of only the program and kernel."""
+    the job's id."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""

@@ -17,9 +17,7 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean page load time (`plt_ms`) of `loads` loads under the same conditions, and its parts: the time
-    of each kind of wait on the critical path (`kinds_ms`). Other figures are means too. `handshakes`: their
-    number on this path. `connections`: all connections of a load. `ready_ms`: wait for a free connection."""
+    """Means over loads under the same conditions: the page load time, and its parts on the critical path."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
@@ -29,6 +27,7 @@ class Breakdown:
     ready_ms: float
     """The time for which requests on the critical path were queued only for lack of a free connection."""
     connections: float
+    """The number of connections of a load, also of those that are not on the critical path."""
 
     def share(self, kind: Kind) -> float:
         """Return the fraction of the page load time that this kind of wait takes, 0 to 1."""

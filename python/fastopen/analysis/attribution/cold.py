@@ -16,9 +16,8 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests without TFO, and the parts of these durations spent waiting for a TCP
-    handshake (`times_ms`). A request is cold if it waited for the TCP handshake of its connection. The
-    requests are from one load of each page, on one network with one setup (`place`), such as `20 ms`."""
+    """The durations of requests without TFO in one load of each page, on one network with one setup
+    (`place`), such as `20 ms`. A request is cold if it waited for the TCP handshake of its connection."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)

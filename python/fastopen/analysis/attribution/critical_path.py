@@ -261,8 +261,7 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that the request for `url` spends in one kind of wait on the critical paths of two loads
-    (`before_ns`, `after_ns`). `request`: its index in the second page. `on_both`: True if on both paths."""
+    """The time that the request for `url` spends in one kind of wait on the critical paths of two loads."""
 
     kind: Kind
     url: str

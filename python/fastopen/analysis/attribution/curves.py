@@ -16,9 +16,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """A row in a page's table of results: one network with one setting, without and with TFO. `name`: such as
-    `20 ms`. `where`: such as `at 20 ms`. `texts`, `numbers`: the values of settings by the setting's name.
-    `arms`, `breakdowns`: by use of TFO, the result, and the mean page load time divided into waits."""
+    """A row in a page's table of results: one network with one setting. `arms` and `breakdowns` have, by use
+    of TFO, the result and the mean page load time divided into waits."""
 
     comparison: Comparison
     name: str

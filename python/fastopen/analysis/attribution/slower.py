@@ -43,10 +43,10 @@ LABEL_LENGTH: Final = 26
 
 @dataclass(frozen=True)
 class _RequestFacts:
-    """Facts that may explain the delay of a request: the time queued (`waited_ns`), then until the last byte
-    (`took_ns`); the start of its connection, body bytes on it before this request, and retransmissions."""
+    """Facts that may explain the delay of a request."""
 
     took_ns: int
+    """The time from sending the request to the last byte of its response."""
     waited_ns: int
     """The time that the request was queued before the client sent it."""
     early: bool

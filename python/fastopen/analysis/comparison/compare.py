@@ -29,8 +29,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class CellChange:
-    """The change of a page's result from one run (`before`) to another: of page load time (`plt`), TFO's
-    saving, mean critical path (`paths`), waits in example loads (`pieces`). `where`: such as `20 ms`."""
+    """The change of a page's result from one run (`before`) to another (`after`)."""
 
     page: str
     where: str

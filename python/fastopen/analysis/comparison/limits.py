@@ -34,8 +34,7 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit on the change of the page load time or of TFO's saving between two runs, such as `plt +10ms`
-    (`text`). `rising`: True if changes above `bound` fail, False if changes below `bound` fail."""
+    """A limit on the change of page load times or of TFO's savings between two runs, such as `plt +10ms`."""
 
     text: str
     measure: Measure

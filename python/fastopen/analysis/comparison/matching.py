@@ -25,8 +25,7 @@ MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 @dataclass(frozen=True)
 class Side:
-    """One of two compared runs: its results, its page load times by kind of wait, each load's random seed
-    (by index of its result, and repeat), and a digest of each page's recorded response bodies."""
+    """One of two compared runs: its results, and everything else that the comparison needs."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""
@@ -80,8 +79,7 @@ class ComparedSetting:
 
 @dataclass(frozen=True)
 class Matching:
-    """The results of two runs, in pairs with the same values of the `common` settings, such as the RTT. Also
-    the results that only one run has, and the `settings` that differ."""
+    """The results of two runs in pairs, the results that only one run has, and the differing settings."""
 
     pairs: Pairs
     only_before: tuple[CellResult, ...]

@@ -13,8 +13,7 @@ from fastopen.runs import LoadRow, RunStore
 @dataclass(frozen=True)
 class BrowserMetrics:
     """Figures that a browser reported on loads of a page under equal conditions. The counts of requests are
-    medians over valid loads; None unless the browser had visited the page before. Paint times are by repeat.
-    `missing_screenshots`: errors. `unmatched`: requests without recorded response."""
+    medians over valid loads; None unless the browser had visited the page before."""
 
     requests: float | None
     from_cache: float | None

@@ -44,8 +44,7 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why page loads of the run were invalid or repeated: its kind, the number of these loads, and
-    the message of one of them."""
+    """A reason why loads were invalid or repeated, the number of these loads, and the message of one."""
 
     kind: str
     loads: int
@@ -54,9 +53,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of a page under fixed conditions: numbers of loads and connections, median page load time
-    (PLT), and, with TFO, its median saving over `pairs` of loads; None without a valid load. `reasons`: why
-    loads are invalid."""
+    """The result of a page under fixed conditions, without or with TFO. `reasons`: why loads are invalid.
+    Page load times (PLT) are None without a valid load, and savings without a valid pair of loads."""
 
     cell: Cell
     loads: int

@@ -44,8 +44,7 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation between a property of pages, such as the number of hosts, and their savings
-    by TFO."""
+    """Spearman's rank correlation between a property of pages, such as their hosts, and their savings."""
 
     name: str
     """A key of PROPERTIES."""
@@ -65,8 +64,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of TFO's savings over many pages on one network with one setup (`place`). `savings`:
-    in percent, by page. `arm`: the use of TFO. `effects`: the number of pages by TFO's effect on them."""
+    """The distribution of TFO's savings over many pages on one network with one setup (`place`)."""
 
     place: str
     comparison: Comparison
@@ -80,6 +78,7 @@ class Distribution:
     median_interval: tuple[float, float] | None
     """The 95 % interval of the median, with the pages as a sample; None if there are too few."""
     effects: Mapping[Effect, int]
+    """The number of pages by TFO's effect on them."""
     correlations: tuple[Correlation, ...]
     """Correlations with the properties that vary over the pages, in the order of PROPERTIES."""
 

@@ -37,8 +37,7 @@ class FactorLevel:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The setting (`factor`), such as the RTT, that explains most of the variance of the savings by TFO.
-    `levels`: its values, in the order of the experiment. `together`: the settings that change with it."""
+    """The setting (`factor`), such as the RTT, that explains most of the variance of the savings by TFO."""
 
     factor: Factor
     together: tuple[Factor, ...]

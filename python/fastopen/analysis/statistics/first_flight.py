@@ -39,7 +39,6 @@ class FirstFlight:
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS
     over TCP, this is the smallest ClientHello of the load's TCP connections."""
     secured_connections: int
-    """The number of connections with TLS."""
     most_to_a_host: int
     """The largest number of connections with TLS to one host."""
     resumed_connections: int

@@ -42,8 +42,7 @@ class HandshakeKinds:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and the most they can save
-    (`bound`). `baseline`: the index of the result compared with, usually full TCP and TLS handshakes."""
+    """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and its upper bound."""
 
     baseline: int
     """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared

@@ -25,8 +25,7 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The kernel's counts of TFO on external servers, such as nginx. `overflows`: connections that found the
-    TFO queue full. `upstream_...`: connections from these servers to the origins behind them."""
+    """The kernel's counts of TFO on external servers, such as nginx, and on the origins behind them."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int

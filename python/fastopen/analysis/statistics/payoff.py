@@ -21,8 +21,7 @@ ALIKE_MS: Final = 1.0
 
 @dataclass(frozen=True)
 class Payoff:
-    """The time that TFO saves on a page over a path that lets TFO through, and the time that it costs behind
-    a middlebox that breaks TFO (`path`). `arm`: the use of TFO. `otherwise`: other settings, as text."""
+    """The time that TFO saves on a page over an open path, and costs behind a middlebox (`path`)."""
 
     page: str
     rtt_ms: float

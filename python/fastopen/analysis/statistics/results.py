@@ -30,8 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Reasons why results are slow. `of_cells`: by index of a result slower with TFO or over a shorter RTT.
-    `of_setups`: by (slower index, faster index), for results slower with newer HTTP or resumed TLS."""
+    """Reasons why results are unexpectedly slow."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
@@ -42,8 +41,7 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run. `cells`: a result for each page, network, setup and use of TFO. Other figures are
-    by the index of such a cell, or by (page, number of the network in the experiment)."""
+    """The results of a run. `cells`: a result for each page, network, setup and use of TFO."""
 
     experiment: Experiment
     status: str

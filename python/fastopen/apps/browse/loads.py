@@ -76,10 +76,9 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `path` is its critical
-    path; None if there is none. `tables` has its connections, requests and kernel counters. `others` has the
-    names and numbers of related loads: other attempts, and the same load without or with TFO. `neighbours`
-    are the numbers of the previous and the next load, each None if missing."""
+    """A page load, as `fastopen browse` shows it. `tables` has its connections, requests and kernel counters.
+    `others` has the names and numbers of related loads: other attempts, and the same load without or with
+    TFO. `neighbours` are the numbers of the previous and the next load, each None if missing."""
 
     row: LoadRow
     cell: Cell

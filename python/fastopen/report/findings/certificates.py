@@ -31,13 +31,12 @@ class LoadSettings(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Page load times in ms with small certificates, with large ones, and with large ones and a remedy: a
-    setting that may reduce their cost. Other settings are equal."""
+    """Page load times in ms with small certificates, with large ones, and with large ones and a remedy, by
+    the name of the remedy: a setting that may reduce their cost. Other settings are equal."""
 
     small_ms: float
     large_ms: float
     remedied_ms: Mapping[str, float]
-    """The time with large certificates and a remedy, by the name of the remedy."""
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:

@@ -199,10 +199,9 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 @dataclass(frozen=True)
 class Probed:
     """The results of testing a server's TCP Fast Open with several connections. `asking_dropped` is True if
-    all cookie requests or their SYN-ACKs were lost. `data_with_cookie` is the treatment of SYN data with a
-    cookie.
-    `disabled_here` is True if this machine's kernel has paused TFO, since it suspects a black hole.
-    `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
+    all cookie requests or their SYN-ACKs were lost. `disabled_here` is True if this machine's kernel has
+    paused TFO, since it suspects a black hole. `answer_ms` is the time from connect() to the first byte of
+    the response, without data in the SYN."""
 
     target: Target
     address: str | None
