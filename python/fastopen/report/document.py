@@ -112,7 +112,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "pairs_for_one_percent": pairs_needed(result, 1.0),
         "effect_rank_biserial": result.effect,
         "deterministic": result.deterministic,
-        "outliers": [vars(outlier) for outlier in result.outliers],
+        "outliers": [{"repeat": repeat, "plt_ms": ms} for repeat, ms in result.outliers.items()],
         "pairs": result.pairs,
         "loads": result.loads,
         "invalid": result.invalid,

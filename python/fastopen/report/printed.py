@@ -252,10 +252,9 @@ def _outliers(results: Results) -> Iterator[str]:
             " them; all are in every figure."
         )
     others = (cell for cell in results.cells if not results.has_random_loss(cell))
-    if found := [(cell, outlier) for cell in others for outlier in cell.outliers]:
+    if found := [(cell, *outlier) for cell in others for outlier in cell.outliers.items()]:
         named = "; ".join(
-            f"{_name(results, cell)}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"
-            for cell, outlier in found[:NAMED]
+            f"{_name(results, cell)}, repeat {repeat}: {ms:.0f} ms" for cell, repeat, ms in found[:NAMED]
         )
         more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
         yield f"{plural(len(found), 'outlier')}, kept in every figure ({named}{more})."

@@ -34,15 +34,6 @@ FENCED_MIN: Final = 5
 
 
 @dataclass(frozen=True)
-class Outlier:
-    """A valid load that took much longer or shorter than the other loads of the same page under the same
-    conditions."""
-
-    repeat: int
-    plt_ms: float
-
-
-@dataclass(frozen=True)
 class Reason:
     """A reason why loads were invalid or repeated, the number of these loads, and the message of one."""
 
@@ -82,8 +73,9 @@ class CellResult:
     """The improvement of each pair, by repeat."""
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
-    outliers: tuple[Outlier, ...]
-    """Loads that took much longer or shorter than the others. All figures include them."""
+    outliers: Mapping[int, float]
+    """The PLT of each load that took much longer or shorter than the others, by repeat. All figures include
+    it."""
     repeated: tuple[Reason, ...]
     """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
@@ -247,16 +239,15 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
-def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the loads of one page, under the same conditions, that took much longer or shorter than the
-    others. `plts_ms` has the page load times by repeat. Empty for fewer than FENCED_MIN loads."""
+def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
+    """Return those page load times, by repeat, that are much longer or shorter than the others. All are of
+    one page under the same conditions. Empty for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
-        return ()
+        return {}
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
     slack = max(FENCE * (high - low), FENCE_SHARE_MIN * middle)
     low, high = low - slack, high + slack
-    far_out = [(repeat, plt_ms) for repeat, plt_ms in plts_ms.items() if not low <= plt_ms <= high]
-    return tuple(Outlier(repeat, plt_ms) for repeat, plt_ms in sorted(far_out))
+    return {repeat: plt_ms for repeat, plt_ms in plts_ms.items() if not low <= plt_ms <= high}
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
