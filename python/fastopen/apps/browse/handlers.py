@@ -258,8 +258,8 @@ async def one_load(at: Guarded, name: str, number: str) -> None:
         name=name,
         load=load,
         kinds=kind_colours(),
-        bars=[] if load.path is None else path_bars({"": kinds_of(load.path)}),
-        path=None if load.path is None else segments_grid(load.page, load.path),
+        bars=[] if load.shown is None else path_bars({"": kinds_of(load.shown.path)}),
+        path=None if load.shown is None else segments_grid(load.page, load.shown.path),
     )
 
 
@@ -292,15 +292,15 @@ async def loads_compared(at: Guarded) -> None:
     (first, before), (second, after) = await _pair(at)
     loads = [("A", first, before), ("B", second, after)]
     grid = None
-    if before.path is not None and after.path is not None:
-        pieces = changed_pieces((before.page, before.path), (after.page, after.path))
+    if before.shown is not None and after.shown is not None:
+        pieces = changed_pieces((before.page, before.shown.path), (after.page, after.shown.path))
         grid = pieces_grid(pieces[:PIECES_MAX])
     at.show(
         "loads_compared.html.jinja",
         title="Two loads compared",
         loads=loads,
         kinds=kind_colours(),
-        bars=path_bars({letter: kinds_of(one.path) for letter, _, one in loads if one.path is not None}),
+        bars=path_bars({letter: kinds_of(one.shown.path) for letter, _, one in loads if one.shown}),
         grid=grid,
         asked={"a": first, "a_load": before.row.number, "b": second, "b_load": after.row.number},
     )

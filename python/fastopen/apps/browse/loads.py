@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.analysis.attribution import CriticalPath, Shown, critical_path
+from fastopen.analysis.attribution import Shown, critical_path
 from fastopen.apps.browse.kept import Outline
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, Entry, Grid, Kind
-from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, draw_of
 from fastopen.pages import Page
 from fastopen.runs import Listing, LoadRow, RunReader
@@ -76,25 +75,20 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `tables` has its connections, requests and kernel counters.
-    `others` has the names and numbers of related loads: other attempts, and the same load without or with
-    TFO. `neighbours` are the numbers of the previous and the next load, each None if missing."""
+    """A page load, as `fastopen browse` shows it. `shown` has its record and critical path; None if it has no
+    critical path. `tables` has its connections, requests and kernel counters. `others` has the names and
+    numbers of related loads: other attempts, and the same load without or with TFO. `neighbours` are the
+    numbers of the previous and the next load, each None if missing."""
 
     row: LoadRow
     cell: Cell
     name: str
     """The name of the load, such as `wikipedia-2018 at 20 ms, warm, repeat 3`."""
     page: Page
-    record: LoadRecord
-    path: CriticalPath | None
+    shown: Shown | None
     tables: dict[str, Grid]
     others: tuple[tuple[str, int], ...]
     neighbours: tuple[int | None, int | None]
-
-    @property
-    def shown(self) -> Shown | None:
-        """Return the record and critical path to draw in charts; None if there is no critical path."""
-        return None if self.path is None else Shown(self.record, self.path)
 
 
 def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
@@ -108,6 +102,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
     page = flattener.page(row)
+    path = critical_path(page, record, client if drawn is None else drawn.client(client))
     document = json.loads(run.load_json(row.job, row.load, row.attempt))
     rows = {name: list(flattener.rows(name, row, document)) for name in TITLES}
     return OneLoad(
@@ -115,8 +110,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
         cell=cell,
         name=load_name(outline, row),
         page=page,
-        record=record,
-        path=critical_path(page, record, client if drawn is None else drawn.client(client)),
+        shown=None if path is None else Shown(record, path),
         tables={
             **{name: _table(name, rows[name]) for name in ("connections", "requests")},
             "evidence": _facts("evidence", rows["evidence"][0]),
