@@ -121,15 +121,6 @@ def read_result(files: ResultFiles, name: str) -> Result:
     return Result.unpacked(files.read(name, MAX_BYTES))
 
 
-def read_maker(files: ResultFiles, name: str) -> str | None:
-    """Return the digest of the program and kernel that made the result in the file `name`. None if the file's
-    first line is damaged. Raises OSError."""
-    try:
-        return read_head(files.read(name, HEAD_BYTES))[0]
-    except DamagedResultError:
-        return None
-
-
 def read_head(data: bytes) -> tuple[str, str, int, int]:
     """Parse the first line of a result's file. Return two digests, one of the program and kernel that made
     the result, one of the other lines, and the numbers of inputs and records. Raises DamagedResultError."""

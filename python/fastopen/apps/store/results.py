@@ -12,7 +12,15 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
-from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, read_maker, read_result
+from fastopen.engines.results_store import (
+    DISPUTED,
+    HEAD_BYTES,
+    MARK,
+    STALE_S,
+    Result,
+    read_head,
+    read_result,
+)
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
@@ -71,9 +79,10 @@ def _kept(store: ResultsStore) -> Iterator[KeptFile]:
 
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:
+    """Return the digest of the program and kernel that made a result; None if its head is unreadable."""
     try:
-        return read_maker(store.files, file.name)
-    except OSError:
+        return read_head(store.files.read(file.name, HEAD_BYTES))[0]
+    except (OSError, DamagedResultError):
         return None
 
 
