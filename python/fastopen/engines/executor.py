@@ -93,7 +93,7 @@ class ExecutorEngine:
                 if not finished:
                     return
                 # Successful tasks come first, so that their events are kept if a failed task stops the run.
-                for future in sorted(finished, key=_failed):
+                for future in sorted(finished, key=lambda one: one.cancelled() or bool(one.exception())):
                     sent = running.pop(future)
                     events, reason = _events_of(future)
                     yield from itertools.chain.from_iterable(map(_event, events))
@@ -115,10 +115,6 @@ class ExecutorEngine:
             return self._executor.submit(run_task, [job.model_dump_json() for job in jobs], self._maker)
         except RuntimeError as error:  # BrokenExecutor, or the executor is shut down
             raise _lost(error) from None
-
-
-def _failed(future: Future[list[Sent]]) -> bool:
-    return future.cancelled() or future.exception() is not None
 
 
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
