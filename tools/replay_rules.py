@@ -50,7 +50,7 @@ def main(files: Sequence[str]) -> int:
         print("| rules | median, % | first, third... file | second, fourth... | mean | worst |")
         print("|---|---:|---:|---:|---:|---:|")
         for name, rules in VARIANTS.items():
-            validation = validate_replays([one for pages in of_file for one in pages], rules=rules)
+            validation = validate_replays([one for pages in of_file for one in pages], rules)
             print(f"| {name} | " + " | ".join(_figures(validation, half)) + " |", flush=True)
     except (InputError, MachineError) as error:
         print(error, file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, Literal
@@ -53,27 +53,27 @@ EXPLAINED_PERCENT: Final = 1.0
 TIMEOUT_FACTOR: Final = 4
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReplayValidation:
     """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack what a
     replay needs, and `failed` pages whose replay failed, each with the reason. `kernel` is the name of the
     kernel of virtual time; None for real time."""
 
-    validated: tuple[ValidatedReplay, ...]
-    unreplayable: tuple[str, ...]
-    failed: tuple[str, ...]
     engine: EngineName
-    kernel: str | None
+    kernel: str | None = None
+    validated: list[ValidatedReplay] = field(default_factory=list)
+    unreplayable: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
 
 def validate_replays(
     imported: Sequence[ImportedPage],
+    rules: Rules,
     *,
     engine: EngineName | None = None,
     repeats: int = 3,
     kernel: str | None = None,
     jobs: int | None = None,
-    rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
     """Replay recordings, and compare the page load times with the recorded times.
@@ -81,32 +81,29 @@ def validate_replays(
     `engine` is `virtual` (time) by default if this machine supports it, else `host` (real time), with the
     median of `repeats` loads. `jobs` is the number of replays at once. `rules` derive the network from a
     recording. `watch` is called with the progress. Raises MachineError if the engine cannot run."""
-    chosen = engine or auto_engine(kernel)
+    found = ReplayValidation(engine or auto_engine(kernel))
     replays: list[Replay] = []
-    unreplayable: list[str] = []
     for one in imported:
         try:
-            replays.append(replay_of(one, rules or Rules()))
+            replays.append(replay_of(one, rules))
         except InputError as error:
             remedy = f"; {error.remedy}" if error.remedy else ""
-            unreplayable.append(f"{one.page.name}: {error.message}{remedy}")
+            found.unreplayable.append(f"{one.page.name}: {error.message}{remedy}")
     if not replays:
-        return ReplayValidation((), tuple(unreplayable), (), chosen, None)
+        return found
     records: defaultdict[int, list[LoadRecord]] = defaultdict(list)
-    with run_in_memory(_plan(replays, chosen, repeats), kernel, jobs, watch) as run:
+    with run_in_memory(_plan(replays, found.engine, repeats), kernel, jobs, watch) as run:
         for row, record in last_records(run.store):
             records[row.cell].append(record)
-    validated: list[ValidatedReplay] = []
-    failed: list[str] = []
+    found.kernel = run.results.environment.get("virtual_kernel", {}).get("name")
     for number, replay in enumerate(replays):
         done = [record for record in records[number] if record.valid and record.plt_ns is not None]
         if done:
-            validated.append(_validated(replay, done))
+            found.validated.append(_validated(replay, done))
         else:
             reasons = (reason for record in records[number] for reason in record.reasons)
-            failed.append(f"{replay.page.name}: {next(reasons, 'the load did not finish')}")
-    booted = run.results.environment.get("virtual_kernel", {}).get("name")
-    return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, booted)
+            found.failed.append(f"{replay.page.name}: {next(reasons, 'the load did not finish')}")
+    return found
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
@@ -184,16 +181,15 @@ def recordings(
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("takes one engine, not a list", "--engine", "give one engine")
-    chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, reading, quiet=quiet)
     with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
         found = validate_replays(
             imported,
-            engine=chosen,
+            Rules(names=names),
+            engine=None if asked[0] == "auto" else asked[0],
             repeats=repeats,
             kernel=kernel,
             jobs=jobs,
-            rules=Rules(names=names),
             watch=watcher,
         )
     for skipped in (*found.unreplayable, *found.failed):
