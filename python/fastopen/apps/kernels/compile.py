@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -180,7 +179,17 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)
-    make_linux = partial(_make, environment, tree, log, lambda: compiled(next(number)))
+
+    def make_linux(command: Command) -> bool:
+        with running(command, log, tree, environment) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                log.write(line)
+                if COMPILED.match(line):
+                    compiled(next(number))
+            process.wait()
+        return process.returncode == 0
+
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
@@ -201,19 +210,6 @@ def lighten(tree: Path) -> None:
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:
         file.write(f"_c_flags += $(if {cold},$(FASTOPEN_COLD))\n")
-
-
-def _make(
-    environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None], command: Command
-) -> bool:
-    with running(command, log, tree, environment) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            log.write(line)
-            if COMPILED.match(line):
-                compiled()
-        process.wait()
-    return process.returncode == 0
 
 
 def compiler(tree: Path) -> str:
