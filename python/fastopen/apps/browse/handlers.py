@@ -31,14 +31,7 @@ from fastopen.runs import ORDERS, Listing, LoadRow, RunReader, RunSummary
 
 CSV: Final = "text/csv; charset=utf-8"
 SVG: Final = "image/svg+xml"
-TITLES: Final[dict[Part, str]] = {
-    "verdict": "Verdict",
-    "results": "Results",
-    "published": "Published figures",
-    "answers": "Answers",
-    "evidence": "Evidence",
-    "method": "Method",
-}
+TITLES: Final = {part: part.capitalize() for part in PARTS} | {"published": "Published figures"}
 PIECES_MAX: Final = 200
 UNSEEN: Final = "recorded only at the origins, so the waits of its requests are unknown"
 
