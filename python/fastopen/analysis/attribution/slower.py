@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from fastopen.analysis.attribution.breakdown import median_repeat
 from fastopen.analysis.attribution.critical_path import CriticalPath, critical_path
-from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
+from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, plural, share, size, time
 from fastopen.contract import LoadRecord, Network
@@ -100,11 +100,13 @@ def with_reasons(store: RunStore, results: Results) -> Results:
         path = critical_path(page, after, client)
         return "" if path is None else reason_between(page, before, after, path, network.down.rate_bit_per_s)
 
-    of_cells = {pair[1].cell.index: reason for pair in wanted if (reason := why(*pair))}
-    of_setups = {
-        (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
-    }
-    return replace(results, reasons=Reasons(of_cells, of_setups))
+    return replace(
+        results,
+        reasons={pair[1].cell.index: reason for pair in wanted if (reason := why(*pair))},
+        setup_reasons={
+            (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
+        },
+    )
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
@@ -391,7 +393,7 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
     """Return the end of a sentence on slow results, such as ` at 20 ms: the uplink is busy ...`. It names
     the result that TFO slows down most, and the reason. Empty if no result has a known reason."""
-    known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
+    known = [cell for cell in cells if cell.cell.index in results.reasons]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
@@ -399,7 +401,7 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     where = f" {results.factors.preposition} {place}" if place else ""
-    return f"{where}: {results.reasons.of_cells[worst.cell.index]}"
+    return f"{where}: {results.reasons[worst.cell.index]}"
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
@@ -410,16 +412,14 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
         for faster, slower, _ in slower_setups(results, page)
     )
     for (later, plainer, *others), pairs in of_values.items():
-        known = [
-            pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in results.reasons.of_setups
-        ]
+        known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in results.setup_reasons]
         if known:
             slower, faster = worst = max(known, key=_longer_ms)
             place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
             places = ", ".join(filter(None, [place, *others]))
             where = f" {results.factors.preposition} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
-            why = results.reasons.of_setups[slower.cell.index, faster.cell.index]
+            why = results.setup_reasons[slower.cell.index, faster.cell.index]
             yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."
 
 

@@ -20,7 +20,7 @@ from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
 from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed
 from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
-from fastopen.analysis.statistics.results import Reasons, Results, collect
+from fastopen.analysis.statistics.results import Results, collect
 from fastopen.analysis.statistics.verdicts import (
     Effect,
     Verdict,

@@ -29,17 +29,6 @@ from fastopen.runs import LoadRow, RunStore
 
 
 @dataclass(frozen=True)
-class Reasons:
-    """Reasons why results are unexpectedly slow."""
-
-    of_cells: Mapping[int, str] = field(default_factory=dict)
-    """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
-    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version or,
-    unlike the faster one, resumes sessions or sends early data."""
-
-
-@dataclass(frozen=True)
 class Results:
     """The results of a run. `cells`: a result for each page, network, setup and use of TFO."""
 
@@ -61,8 +50,12 @@ class Results:
     """Savings over the simplest start of connections, by cell index; empty if starts do not vary."""
     server_use: ServerUse | None = None
     """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
-    reasons: Reasons = field(default_factory=Reasons)
-    """The reasons why cells are slow; empty unless set by `attribution.with_reasons`."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """The reasons why cells are slower with TFO, or over a shorter RTT, by cell index. Like `setup_reasons`,
+    it is empty unless set by `attribution.with_reasons`."""
+    setup_reasons: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version or,
+    unlike the faster one, resumes sessions or sends early data."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """Return a page's results by network and settings (a row of its table), in order, and then by the
