@@ -119,33 +119,25 @@ def _add_set_sysctls(folder: Path) -> None:
     (folder / SET_SYSCTLS).chmod(0o755)
 
 
-@dataclass(frozen=True)
-class KnownFailure:
-    """A known reason why a packetdrill script fails on Linux `since` and newer. `script` is the script's name
-    without its folder. `message_part` is a text that packetdrill's message contains in this case."""
-
-    script: str
-    message_part: str
-    since: str
-    explanation: str
-
-
-KNOWN: Final = (
-    KnownFailure(
-        "client-ack-dropped-then-recovery-ms-timestamps",
+# Known failures by the script's name without its folder: a part of packetdrill's message, the first version
+# of Linux on which the script fails, and the reason.
+KNOWN: Final = {
+    "client-ack-dropped-then-recovery-ms-timestamps": (
         "tcp_window: expected: 256",
         "6.18",
-        "expects the window of an older kernel (win 256); the copy in the source of Linux 6.18 and newer"
-        " names none",
+        (
+            "expects the window of an older kernel (win 256); the copy in the source of Linux 6.18 and newer"
+            " names none"
+        ),
     ),
-)
+}
 
 
 def known_reason(script: str, complaint: str, linux: str) -> str | None:
     """Return the known reason for the failure of the script called `script` with the error message
     `complaint` on this version of Linux; None if no reason is known."""
-    name, version = script.rpartition("/")[2], version_key(linux)
-    for known in KNOWN:
-        if name == known.script and known.message_part in complaint and version >= version_key(known.since):
-            return known.explanation
-    return None
+    known = KNOWN.get(script.rpartition("/")[2])
+    if known is None:
+        return None
+    message_part, since, reason = known
+    return reason if message_part in complaint and version_key(linux) >= version_key(since) else None
