@@ -56,7 +56,10 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
     judged = [cell for cell in known if cell.cell.arm.name in preferred]
-    levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
+    levels_of = {}
+    for factor in results.factors.varying:
+        found = grouped((factor.phrase_at(results.factors.point(cell.cell)), cell) for cell in judged)
+        levels_of[factor] = tuple(FactorLevel(phrase, tuple(of_level)) for phrase, of_level in found.items())
     alike = grouped(
         (frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels), factor)
         for factor, levels in levels_of.items()
@@ -82,11 +85,6 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None
     return Deciding(most, together[most], levels)
-
-
-def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[FactorLevel, ...]:
-    found = grouped((factor.phrase_at(results.factors.point(cell.cell)), cell) for cell in cells)
-    return tuple(FactorLevel(phrase, tuple(of_level)) for phrase, of_level in found.items())
 
 
 @dataclass(frozen=True)
