@@ -9,7 +9,7 @@ from fastopen.analysis.attribution.critical_path import (
     changed_pieces,
     critical_path,
 )
-from fastopen.analysis.attribution.curves import Curve, Place, RunAnalysis, analyse_run, axis_of, curves_of
+from fastopen.analysis.attribution.curves import Place, RunAnalysis, analyse_run, axis_of, curves_of
 from fastopen.analysis.attribution.slower import (
     place_and_reason,
     reason_between,

@@ -11,7 +11,7 @@ from typing import Final
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
 from fastopen.analysis.attribution.critical_path import Kind
-from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of
+from fastopen.analysis.attribution.curves import Place, curves_of, places_of
 from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
 from fastopen.common.phrases import (
     NBSP,
@@ -93,7 +93,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         ),
         "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
-        "Does the content suit TFO?": _content(results.pages[page], curves[0]),
+        "Does the content suit TFO?": _content(results.pages[page], next(iter(curves.values()))),
         "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
@@ -147,11 +147,11 @@ def _timing(place: Place) -> Iterator[str]:
         yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
 
-def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
-    for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
-        where = f" ({curve.name})" if curve.name else ""
-        pairs = _pairs(list(curve.places))
+def _rtt(results: Results, curves: dict[str, list[Place]]) -> Iterator[str]:
+    rows = [curve for curve in curves.items() if len({place.rtt_ms for place in curve[1]}) > 1]
+    for name, places in rows if len(rows) <= NAMED_MAX else rows[:1]:
+        where = f" ({name})" if name else ""
+        pairs = _pairs(places)
         first, last = pairs[0], pairs[-1]
         ends_ms = f"{first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT"
         smallest = results.experiment.smallest_effect
@@ -219,7 +219,7 @@ def _other_time(first: Place, last: Place) -> str:
     return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
 
 
-def _content(page: Page, curve: Curve) -> Iterator[str]:
+def _content(page: Page, places: list[Place]) -> Iterator[str]:
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -227,7 +227,7 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
         f" {size(page.body_bytes() / len(page.resources))} a response on average."
     )
     yield _third_parties(page)
-    paths = ((place, place.baseline_path) for place in curve.places)
+    paths = ((place, place.baseline_path) for place in places)
     known = [(place, path) for place, path in paths if path is not None]
     if not known:
         return

@@ -55,15 +55,6 @@ class Place:
         return headline_of(self.breakdowns)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The rows of a page's table that differ only in one setting, such as the RTT, sorted by its values if
-    these are numbers. `name` lists the values of the other settings that vary in the run."""
-
-    name: str
-    places: tuple[Place, ...]
-
-
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
     """Return the rows of a page's table of results in order, with kinds of wait from `attribution`."""
     places = []
@@ -93,17 +84,17 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
     return places
 
 
-def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Group the rows of a page's table into curves for a figure. `places`: the rows. The rows of a curve
-    differ only in the setting named `along`, such as the RTT. A curve's name lists the values of the other
-    settings that vary. It is empty if no other setting varies."""
+def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
+    """Group the rows of a page's table into curves for a figure. The rows of a curve differ only in the
+    setting named `along`, such as the RTT, and are sorted by its values if these are numbers. The name of a
+    curve lists the values of the other settings that vary. It is empty if no other setting varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
     for row in rows.values():
         if all(along in place.numbers for place in row):
             row.sort(key=lambda place: place.numbers[along])
-    return [Curve(", ".join(rest), tuple(row)) for rest, row in rows.items()]
+    return {", ".join(rest): row for rest, row in rows.items()}
 
 
 def axis_of(results: Results) -> Factor:

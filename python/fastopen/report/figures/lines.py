@@ -24,10 +24,10 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
     if `along` does not vary."""
     every: list[dict[str, Any]] = []
     for page in analysis.results.pages:
-        for curve in curves_of(analysis.results, analysis.places(page), along.name):
-            located = [(at, place) for place in curve.places if (at := _value(place, along)) is not None]
+        for name, places in curves_of(analysis.results, analysis.places(page), along.name).items():
+            located = [(at, place) for place in places if (at := _value(place, along)) is not None]
             if len({at for at, _ in located}) > 1:
-                panel = title_of(analysis, page, curve.name)
+                panel = title_of(analysis, page, name)
                 every += [{"panel": panel, **row} for at, place in located for row in _rows(at, place)]
     rows, left = first_panels(every)
     if not rows:

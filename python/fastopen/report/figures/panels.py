@@ -19,9 +19,9 @@ def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, d
     page, network and settings (`place`), title of the panel, and the value `x` of the setting that the x
     axis shows (`axis`), such as the RTT."""
     for page in analysis.results.pages:
-        for curve in curves_of(analysis.results, analysis.places(page), axis.name):
-            panel = title_of(analysis, page, curve.name)
-            for place in curve.places:
+        for name, places in curves_of(analysis.results, analysis.places(page), axis.name).items():
+            panel = title_of(analysis, page, name)
+            for place in places:
                 x = place.texts.get(axis.name, place.name)
                 yield place, {"page": page, "place": place.name, "panel": panel, "x": x}
 
