@@ -119,16 +119,13 @@ class _WorldProcesses(Closing):
             pidfd = os.pidfd_open(world.process.pid)
             self._running[pidfd] = world
         if self._cores:
-            self._bind_to_core(world)
+            used = Counter(other.core for other in self._running.values())
+            world.core = min(self._cores, key=lambda core: used[core])
+            # If this process may not use the core any more, the world runs on any core.
+            with suppress(OSError):
+                os.sched_setaffinity(world.process.pid, {world.core})
         for descriptor in (pidfd, world.stdout, world.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
-
-    def _bind_to_core(self, world: WorldProcess) -> None:
-        used = Counter(other.core for other in self._running.values())
-        world.core = min(self._cores, key=lambda core: used[core])
-        # If this process may not use the core any more, the world runs on any core.
-        with suppress(OSError):
-            os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
         """Wait until `deadline` (time.monotonic) at most. Return new events, and programs that
