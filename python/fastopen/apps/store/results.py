@@ -12,15 +12,7 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
-from fastopen.engines.results_store import (
-    DISPUTED,
-    HEAD_BYTES,
-    MARK,
-    STALE_S,
-    Result,
-    read_head,
-    read_result,
-)
+from fastopen.engines.results_store import DISPUTED, HEAD_BYTES, MARK, STALE_S, Result, read_head, read_result
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
