@@ -173,8 +173,8 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return the sets of test conditions that differ from `rig` in conditions of one page. Several may
-        differ at once."""
+        """Return `rig` with each combination of the conditions of one page that were declared for each page
+        (`each_page`), for one page after the other."""
         found: list[Rig] = []
         for page in self.base.pages:
             copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]
@@ -186,15 +186,14 @@ class RigSpace:
     def shortest(self, rig: Rig) -> Rig:
         """Return the same test conditions with fewer properties, if possible: make the value that most pages
         have the value of all pages."""
-        for name in dict.fromkeys(one.name for one in self._of_all_pages.values()):
-            values = {
-                page: next((one for one in self.of_page(rig, page) if one.name == name), None)
-                for page in self._pages_with_copies
-            }
-            most = Counter(values.values()).most_common(1)[0][0]
-            if None not in values.values() and most is not None:
+        pages = self._pages_with_copies
+        # Only values that are declared for each page can be moved between pages.
+        for name in (alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)):
+            values = {page: one for page in pages for one in self.of_page(rig, page) if one.name == name}
+            if values and len(values) == len(pages):
+                most = Counter(values.values()).most_common(1)[0][0]
                 others = [one for one in rig if self._of_all_pages.get(one, one).name != name]
-                own = [one.of_one(page) for page, one in values.items() if one is not None and one != most]
+                own = [one.of_one(page) for page, one in values.items() if one != most]
                 rig = self.ordered([*others, most, *own])
         return rig
 

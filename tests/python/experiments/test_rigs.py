@@ -2,10 +2,12 @@
 
 from itertools import combinations_with_replacement
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from fastopen.common.errors import InputError
+from fastopen.common.resources import packaged_folder
 from fastopen.common.user_files import read_toml
 from fastopen.experiments import load_rigs, packaged_experiments
 from fastopen.experiments.rigs import RigSpace, chain_of_hosts, page_answered_later, page_of_objects
@@ -44,6 +46,9 @@ source = "assumed"
 rtt_factor = 2
 arm = "cold"
 """
+
+
+DECLARED = [name for name, path in packaged_experiments().items() if "rig" in read_toml(path)]
 
 
 def space_of(tmp_path: Path, more: str = "") -> RigSpace:
@@ -85,7 +90,8 @@ def test_an_experiment_may_have_the_properties_that_another_one_declares(tmp_pat
     space = space_of(tmp_path)
     sharing = (tmp_path / "tried.toml").read_text().partition("[[rig]]")[0]
     (tmp_path / "sharing.toml").write_text(f'rig = "tried.toml"\n{sharing}')
-    assert load_rigs(str(tmp_path / "sharing.toml")).properties == space.properties
+    shared = load_rigs(str(tmp_path / "sharing.toml")).properties
+    assert [one.model_dump() for one in shared] == [one.model_dump() for one in space.properties]
 
 
 def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
@@ -219,9 +225,8 @@ def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
 
 
 def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
-    declared = [name for name, path in packaged_experiments().items() if "rig" in read_toml(path)]
-    assert len(declared) == 9
-    for space in map(load_rigs, declared):
+    assert len(DECLARED) == 9
+    for space in map(load_rigs, DECLARED):
         for one, other in combinations_with_replacement(space.properties, 2):
             if one is other or one.name != other.name:
                 for page in space.base.pages:
@@ -244,6 +249,42 @@ def test_a_value_that_most_pages_have_becomes_that_of_all_pages() -> None:
     assert space.shortest(space.ordered([other, *of_pages[1:]])) == space.ordered([objects, other])
     # No property says that a page is as declared, so a page without one keeps the others apart.
     assert space.shortest(space.ordered(of_pages[1:])) == space.ordered(of_pages[1:])
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        # All pages have 7 ms, and one of them has 5 ms.
+        [("5 ms", "each_page = true"), ("7 ms", "")],
+        # Each of two pages has its own cost.
+        [("5 ms", 'each_page = true\npages = ["amazon"]'), ("7 ms", 'pages = ["wikipedia-tcp"]')],
+    ],
+)
+def test_a_value_that_is_not_declared_for_each_page_stays(
+    tmp_path: Path, costs: list[tuple[str, str]]
+) -> None:
+    packaged = packaged_folder("experiments")
+    assert packaged is not None
+    text = (packaged / "palguyev.toml").read_text().replace('rig = "meissner"', "")
+    for value, more in costs:
+        text += f'[[rig]]\nname = "cost"\nvalue = "{value}"\nsource = "assumed"\n{more}\n'
+    (tmp_path / "costly.toml").write_text(text)
+    space = load_rigs(str(tmp_path / "costly.toml"))
+    rig = (next(filter(space.is_copy, space.properties)), space.properties[-1])
+    assert space.shortest(rig) == rig
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_the_shortest_rig_gives_each_page_the_same_conditions(name: str) -> None:
+    space = load_rigs(name)
+    pages = [page for page in space.base.pages if space.cells_of(page)]
+    random = Random(1)
+    for _ in range(200):
+        some = random.sample(space.properties, random.randint(0, min(8, len(space.properties))))
+        rig = space.ordered({one.name: one for one in some}.values())
+        short = space.shortest(rig)
+        assert len(short) <= len(rig)
+        assert all({*space.of_page(short, page)} == {*space.of_page(rig, page)} for page in pages)
 
 
 def test_page_neighbours_differ_in_several_properties_of_a_page() -> None:
