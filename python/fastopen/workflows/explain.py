@@ -11,8 +11,8 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
-from fastopen.contract import Job, LoadRecord
-from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
+from fastopen.contract import Job
+from fastopen.engines import VirtualEngine, find_program, kernels
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -34,7 +34,7 @@ from fastopen.workflows.explained import (
     published_findings,
     sourced_rig,
 )
-from fastopen.workflows.known_times import KnownTimes, LoadTime, load_time
+from fastopen.workflows.known_times import KnownTimes, LoadTime
 from fastopen.workflows.page_on_rig import PageOnRig
 
 # After this many requests (half a minute on two cores), a search tries only neighbours of the best rig.
@@ -104,11 +104,11 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `tried` has our results so far, and `candidates` sets to try, small ones first, with the keys of their
-    pages. `_keys` numbers the pages under their conditions, and `_loaded` has the times of those that were
-    loaded, and the published results to which they were fitted. `known` has times of earlier loads. `_fits`
-    has pages that were fitted to published times, by `PageOnRig.fit_key`, and `_last_fits` the last of each
-    page and way to fit. `loads` and `requests` count those so far."""
+    `tried` has our results so far, and `candidates` has sets to try, small ones first. `known` has times of
+    earlier loads. `loads` and `requests` count page loads and their requests so far, also loads with known
+    times. `_keys` numbers each page under its conditions. By this number, `candidates` lists the pages of a
+    set, and `_loaded` has times and the published results to which the page was fitted. `_fits` has fitted
+    pages by `PageOnRig.fit_key`, and `_last_fits` the last fitted page of each name and way to fit."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -181,7 +181,7 @@ class RigSearch:
         }
         for rig, keys in (new | free).items():
             self.candidates.pop(rig, None)
-            self.tried.setdefault(rig, self._tried(rig, keys))
+            self.tried[rig] = self._tried(rig, keys)
 
     def _keys_of(self, rig: Rig) -> list[int]:
         """Return a number for each page. It is the same for rigs with the same conditions of the page."""
@@ -258,12 +258,9 @@ class RigSearch:
                 new.append(job)
             for one in times or ():
                 take(key, one)
-        records: defaultdict[str, list[LoadRecord]] = defaultdict(list)
         with closing(self.engine.run(new, {})) as events:
-            for record in (event.record for event in events if isinstance(event, LoadDone)):
-                records[record.job].append(record)
-                take(record.job, load_time(record))
-        self.known.keep(new, records)
+            for key, one in self.known.keep(new, events):
+                take(key, one)
         return taken
 
 

@@ -4,31 +4,35 @@ In virtual time, a job always gives the same times."""
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from fastopen.common.resources import cache_folder
-from fastopen.contract import Job, LoadRecord
-from fastopen.engines.base import ATTEMPTS_BY_KIND
+from fastopen.contract import Job
+from fastopen.engines.base import ATTEMPTS_BY_KIND, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.results_store import Maker
 from fastopen.engines.stored import can_be_stored
 
 FOLDER: Final = "explain"
 KEY_CHARS: Final = 32
-# A file of this size is not read, and begins anew. All searches of this project's experiments need 2 MB.
+# A larger file is deleted. All searches of this project's experiments need 2 MB.
 MAX_BYTES: Final = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class LoadTime:
+class LoadTime(NamedTuple):
     """The page load time of one load of a job in nanoseconds; None if the load was not valid."""
 
     load: str
     plt_ns: int | None
     requests: int
+
+
+LINE: Final = TypeAdapter(tuple[str, tuple[LoadTime, ...]])
 
 
 class KnownTimes:
@@ -50,42 +54,41 @@ class KnownTimes:
         times = self._times.get(job.id, ())
         return times if {one.load for one in times} == {one.id for one in job.loads} else None
 
-    def keep(self, jobs: Iterable[Job], records: Mapping[str, Collection[LoadRecord]]) -> None:
-        """Keep the times of jobs whose id is their `key` and whose loads all have a final result. `records`
-        maps ids of jobs to records of their loads. If the file cannot be written, keep them in memory."""
-        lines: list[str] = []
-        for job in jobs:
-            loads = records.get(job.id, ())
-            repeated = any(reason.kind in ATTEMPTS_BY_KIND for one in loads for reason in one.invalid)
-            all_loads = {one.id for one in loads} == {one.id for one in job.loads}
-            if all_loads and not repeated and job.id == self.key(job):
-                times = self._times[job.id] = tuple(map(load_time, loads))
-                lines.append(json.dumps([job.id, [[one.load, one.plt_ns, one.requests] for one in times]]))
-        if self._file is not None and lines:
+    def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
+        """Yield (id of the job, time) for each load in `events`, which an engine yields that runs `jobs`.
+        Keep the times of each job whose id is its `key`, when it ends. Do not keep them if the machine may
+        have changed them: if a load failed because of it, or the engine started the job again, which repeats
+        only some loads. If the file cannot be written, keep times in memory."""
+        lasting = {job.id for job in jobs if can_be_stored(job)}
+        times: defaultdict[str, list[LoadTime]] = defaultdict(list)
+        for event in events:
+            match event:
+                case JobStarted(job, attempt) if attempt > 1:
+                    lasting.discard(job)
+                case LoadDone(record):
+                    if any(reason.kind in ATTEMPTS_BY_KIND for reason in record.invalid):
+                        lasting.discard(record.job)
+                    one = LoadTime(record.id, record.plt_ns if record.valid else None, len(record.requests))
+                    times[record.job].append(one)
+                    yield record.job, one
+                case JobEnded(job, None) if job in lasting:
+                    self._add(job, tuple(times.pop(job, ())))
+
+    def _add(self, key: str, times: tuple[LoadTime, ...]) -> None:
+        self._times[key] = times
+        if self._file is not None:
             with suppress(OSError):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                with self._file.open("a", encoding="utf-8") as file:
-                    # The last line may have been cut short.
-                    file.write("\n".join(["", *lines, ""]))
+                # Append in one piece, as another search may append too. The last line may be cut short.
+                with self._file.open("ab", buffering=0) as file:
+                    file.write(f"\n{json.dumps([key, times])}\n".encode())
 
 
-def load_time(record: LoadRecord) -> LoadTime:
-    return LoadTime(record.id, record.plt_ns if record.valid else None, len(record.requests))
-
-
-def _read(file: Path) -> Iterable[tuple[str, tuple[LoadTime, ...]]]:
+def _read(file: Path) -> Iterator[tuple[str, tuple[LoadTime, ...]]]:
     """Yield the keys and times in a file. Skip damaged lines, which a killed search may leave."""
     with suppress(OSError):
         if file.stat().st_size > MAX_BYTES:
             file.unlink()
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError, TypeError, RecursionError):
-                key, loads = json.loads(line)
-                yield (
-                    str(key),
-                    tuple(LoadTime(str(load), _whole(ns), int(count)) for load, ns, count in loads),
-                )
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
+            with suppress(ValueError):
+                yield LINE.validate_json(line)

@@ -1,15 +1,18 @@
 """Searching for the rig behind published figures: the rule of agreement, and a real search."""
 
 from collections.abc import Collection, Generator, Iterable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
-from fastopen.contract import Job, LoadRecord
-from fastopen.engines import Event, LoadDone, VirtualEngine, find_program, kernels
+from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
+from fastopen.engines import Event, JobEnded, JobStarted, LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Maker
 from fastopen.experiments import PublishedCell, load_experiment, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
@@ -185,14 +188,35 @@ class CountingEngine:
     """An engine that notes its jobs, and whose loads take 5 ms."""
 
     jobs: tuple[Job, ...] = ()
+    parallel = 2
+    attempt = 1
+    invalid: tuple[InvalidKind, ...] = ()
+    fault: str | None = None
 
     def run(self, jobs: Iterable[Job], _: object) -> Generator[Event]:
         golden = LoadRecord.model_validate_json((GOLDEN / "load.json").read_text())
         self.jobs = tuple(jobs)
         for job in self.jobs:
+            yield JobStarted(job.id, self.attempt)
             for load in job.loads:
-                taken = {"job": job.id, "id": load.id, "valid": True, "plt_ns": 5_000_000}
+                taken = {"job": job.id, "id": load.id, "valid": not self.invalid, "plt_ns": 5_000_000}
+                taken["invalid"] = [Invalid(kind=kind, detail="") for kind in self.invalid]
                 yield LoadDone(golden.model_copy(update=taken), "")
+            yield JobEnded(job.id, self.fault)
+
+
+@pytest.mark.parametrize(("invalid", "steps"), [((), 5), ((InvalidKind.INCOMPLETE,), 4)])
+def test_a_fit_ends_after_four_steps_in_a_row_that_are_no_better(
+    invalid: tuple[InvalidKind, ...], steps: int
+) -> None:
+    space, engine = load_rigs("purdue-method2"), CountingEngine()
+    engine.invalid = invalid
+    search = RigSearch(space, space.base_cells(), cast("VirtualEngine", engine), lambda *_: None)
+    page = search.pages["wikipedia-tcp"]
+    objects = next(one for one in space.properties if one.fitted == "objects")
+    search.fit([PageOnRig(space.reproduction((objects,), page.name), page)])
+    networks, draws = 3, 2
+    assert search.loads == steps * networks * draws
 
 
 def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
@@ -225,13 +249,80 @@ def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch:
     assert (engine.jobs, again.loads, again.requests) == ((), first.loads, first.requests)
     assert len(searched(Maker("other", "kernel", ()))[1].jobs) == 6
     lines = [line for line in file.read_bytes().splitlines() if line]
-    damaged = (b'["cut', b"[1, 2]", b'["key", [["load", "NaN", {}]]]', b"\xff\0")
+    damaged = (
+        b'["cut',
+        b"[1, 2]",
+        b'["key", [["load", {}, 1]]]',
+        b'["key", [["load", 1e999, 1]]]',
+        b"\xff\0",
+    )
     file.write_bytes(b"\n".join([*damaged, lines[0], lines[1], lines[2][:-9]]))
     assert len(searched(maker)[1].jobs) == 4
     assert searched(maker)[1].jobs == ()
     file.unlink()
     file.mkdir()
     assert len(searched(maker)[1].jobs) == 6
+
+
+def jobs_of_a_page() -> list[Job]:
+    """Return jobs of a search, with their keys as ids."""
+    search = RigSearch(SPACE, CELLS, cast("VirtualEngine", CountingEngine()), lambda *_: None)
+    page = next(iter(search.pages.values()))
+    made = PageOnRig(SPACE.reproduction((), page.name), page).jobs(0, ["off", "warm"], 2)
+    return [job.model_copy(update={"id": KnownTimes().key(job)}) for job, _ in made]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "invalid", "fault", "kept"),
+    [
+        (1, (), None, True),
+        (1, (InvalidKind.INCOMPLETE,), None, True),
+        (1, (InvalidKind.LINK_LATE,), None, False),
+        (1, (), "ended early", False),
+        # The second attempt at a job makes only the loads that the first did not.
+        (2, (), None, False),
+    ],
+)
+def test_only_times_that_the_machine_did_not_change_are_kept(
+    attempt: int, invalid: tuple[InvalidKind, ...], fault: str | None, kept: bool
+) -> None:
+    engine, known, jobs = CountingEngine(), KnownTimes(), jobs_of_a_page()
+    engine.attempt, engine.invalid, engine.fault = attempt, invalid, fault
+    found = [*known.keep(jobs, engine.run(jobs, {}))]
+    assert [one.plt_ns for _, one in found] == [None if invalid else 5_000_000] * 4
+    for job in jobs:
+        times = tuple(one for key, one in found if key == job.id)
+        assert known.get(job) == (times if kept else None)
+
+
+def test_a_job_that_may_give_other_times_is_not_kept() -> None:
+    known, captured = KnownTimes(), [job.model_copy(update={"packets": True}) for job in jobs_of_a_page()]
+    assert [known.key(job) for job in captured] == [None, None]
+    assert len([*known.keep(captured, CountingEngine().run(captured, {}))]) == 4
+    assert [known.get(job) for job in captured] == [None, None]
+
+
+def test_a_search_that_is_interrupted_keeps_the_times_of_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    maker, jobs = Maker("program", "kernel", ()), jobs_of_a_page()
+    loads = [*islice(KnownTimes(maker).keep(jobs, CountingEngine().run(jobs, {})), 3)]
+    first, second = (KnownTimes(maker).get(job) for job in jobs)
+    assert (first, second) == (tuple(one for _, one in loads[:2]), None)
+
+
+def test_a_search_may_have_no_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = CountingEngine()
+    monkeypatch.setattr("fastopen.workflows.explain.VirtualEngine", lambda *_: engine)
+    monkeypatch.setattr("fastopen.workflows.explain.find_program", Path)
+    monkeypatch.setattr("fastopen.workflows.explain.kernels", SimpleNamespace(find=lambda: None))
+    watched: list[tuple[int, int]] = []
+    space = replace(SPACE, properties=())
+    found = explain(space, watch=lambda *counts: watched.append(counts), known=KnownTimes())
+    assert ([one.rig for one in found.tried], space.size) == ([()], 1)
+    assert watched == [(done, found.loads) for done in range(1, found.loads + 1)]
+    assert (found.predicted, found.predicted_pages) == (found.base.agreeing, found.base.agreeing)
 
 
 @pytest.mark.usefixtures("kernel")
