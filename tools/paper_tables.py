@@ -69,8 +69,8 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search the rigs of each named experiment, or of all that declare rigs, and yield the results. Loads are
-    only shared among these experiments, so that each figure was measured by this program."""
+    """Search the rigs of each named experiment, or of all that declare rigs, and yield the results. Only
+    loads of these experiments are shared, so that this process measures each figure."""
     known = KnownTimes()
     for name in packaged_experiments():
         try:

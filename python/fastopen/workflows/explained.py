@@ -18,7 +18,7 @@ from fastopen.experiments.rigs import Property, Rig, RigSpace
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
-# A prediction ignores sets of test conditions with this many points less than the best.
+# A prediction ignores sets of test conditions with at least this number of points less than the best.
 FAR_POINTS: Final = 16
 
 
@@ -318,7 +318,7 @@ class CrossValidation:
 
     @cached_property
     def _points(self) -> list[list[int]]:
-        """For each group, the points of each set of test conditions for the other published figures."""
+        """Return a list for each group: the points of each set of test conditions for the other figures."""
         every = frozenset(self.tried[0].times)
         return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
 

@@ -12,8 +12,8 @@ from fastopen.experiments.rigs import Reproduction, chain_of_hosts, page_answere
 from fastopen.pages import Page
 from fastopen.workflows.explained import CellTimes
 
-# A page is fitted to published times in at most this number of steps, until no time is off by more, or until
-# this number of steps in a row is no better.
+# A fit of a page to published times ends after this number of steps, if the relative error of no time is
+# larger, or if this number of steps in a row made the error no smaller.
 FITS: Final = 16
 FIT_ERROR: Final = 0.01
 FITS_IN_VAIN: Final = 4
@@ -95,7 +95,7 @@ class PageOnRig:
     def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
         """Choose two or three published load times without TFO. To approach them, `improve_fit` changes the
         number and size of the page's objects. `off_ms` has all such times in ms, by index of the network.
-        Begin with the objects of `like`, the same page fitted under other conditions."""
+        Begin with the objects of `like`, the same page fitted under other conditions, or with its own."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
