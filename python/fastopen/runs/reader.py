@@ -96,7 +96,9 @@ class RunReader(Closing):
     @property
     def label(self) -> str:
         """Return the label that the user gave to the run with `--label`; empty without a label."""
-        return str(self._fact("label", ""))
+        rows = self.rows_of("SELECT value FROM facts WHERE name = 'label'")
+        with self._parsing("the label"):
+            return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
         with self._parsing("the experiment"):
@@ -278,13 +280,11 @@ class RunReader(Closing):
         ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
-    def _fact(self, name: str, otherwise: Any = None) -> Any:
+    def _fact(self, name: str) -> Any:
         for (value,) in self.rows_of("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._parsing(name):
                 return json.loads(value)
-        if otherwise is None:
-            raise damaged(f"it has no {name}", self.place)
-        return otherwise
+        raise damaged(f"it has no {name}", self.place)
 
     def _document(self, name: str) -> dict[str, Any]:
         with self._parsing(name):
