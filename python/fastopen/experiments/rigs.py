@@ -192,7 +192,7 @@ class RigSpace:
             values = {page: one for page in pages for one in self.of_page(rig, page) if one.name == name}
             if values and len(values) == len(pages):
                 most = Counter(values.values()).most_common(1)[0][0]
-                others = [one for one in rig if self._of_all_pages.get(one, one).name != name]
+                others = [one for one in rig if self.original(one).name != name]
                 own = [one.of_one(page) for page, one in values.items() if one != most]
                 rig = self.ordered([*others, most, *own])
         return rig
@@ -221,7 +221,7 @@ class RigSpace:
         # Return conditions for one page as those for all pages, so that equal page loads are recognized.
         own = [one for one in rig if one.is_about(page)]
         names = {one.name for one in own}
-        return tuple(self._of_all_pages.get(one, one) for one in own if _alone(one.name, page) not in names)
+        return tuple(self.original(one) for one in own if _alone(one.name, page) not in names)
 
     @cached_property
     def _pages_with_copies(self) -> list[str]:
@@ -230,6 +230,10 @@ class RigSpace:
     def is_copy(self, one: Property) -> bool:
         """Return True if this condition of a single page was declared for each page (`each_page`)."""
         return one in self._of_all_pages
+
+    def original(self, one: Property) -> Property:
+        """Return the condition of all pages of which `one` is a copy for a single page; else return `one`."""
+        return self._of_all_pages.get(one, one)
 
     @cached_property
     def _of_all_pages(self) -> dict[Property, Property]:

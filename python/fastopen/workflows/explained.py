@@ -1,6 +1,6 @@
 """Compare page loads under assumed test conditions with published figures, and find the best conditions."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, fsum
@@ -149,26 +149,48 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return the number of published savings that a leave-one-out cross-validation predicts correctly."""
+        """Return the number of published savings that a cross-validation predicts correctly. It leaves out
+        one cell at a time, in all tables that print it."""
         return self._by_cell.correct()
 
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. It
         leaves out all cells of a page at once. With only one page, return `predicted`."""
-        pages = [*grouped((cell.page, cell) for cell in self.base.times).values()]
-        if len(pages) == 1:
-            return self.predicted
-        return CrossValidation(self.tried, self.cells, pages).correct()
+        pages = grouped((cell.page, cell) for cell in self.base.times)
+        return self._validation(pages.values()).correct() if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
         """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets
-        of test conditions with the condition `one`."""
-        return self.predicted - self._by_cell.correct(without=one)
+        of test conditions in which `one` holds for a page."""
+        original = self.space.original(one)
+        about = [number for number, page in enumerate(self._pages) if one.is_about(page)]
+        others = [
+            number
+            for number, of_pages in enumerate(self._distinct)
+            if not any(original in of_pages[page] for page in about)
+        ]
+        return self.predicted - self._by_cell.correct(others)
 
     @cached_property
     def _by_cell(self) -> "CrossValidation":
-        return CrossValidation(self.tried, self.cells, [[cell] for cell in self.cells])
+        return self._validation(grouped(((cell.page, cell.link), cell) for cell in self.base.times).values())
+
+    def _validation(self, groups: Iterable[Collection[PublishedCell]]) -> "CrossValidation":
+        return CrossValidation([*self._distinct.values()], self.cells, [*groups])
+
+    @cached_property
+    def _pages(self) -> list[str]:
+        return [page for page in self.space.base.pages if self.space.cells_of(page)]
+
+    @cached_property
+    def _distinct(self) -> Mapping[tuple[Rig, ...], Tried]:
+        """Map the conditions of each page to the best rig that has them. Other rigs may have the same
+        conditions, for all pages or for single ones."""
+        return {
+            tuple(self.space.of_page(one.rig, page) for page in self._pages): one
+            for one in sorted(self.tried, key=lambda one: one.rank, reverse=True)
+        }
 
     @property
     def reachable(self) -> int:
@@ -322,10 +344,10 @@ class CrossValidation:
         every = frozenset(self.tried[0].times)
         return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
 
-    def correct(self, *, without: Property | None = None) -> int:
-        """Return the number of published savings with which the predictions agree. Ignore sets of test
-        conditions with the condition `without`."""
-        used = [number for number, one in enumerate(self.tried) if without not in one.rig]
+    def correct(self, used: Sequence[int] | None = None) -> int:
+        """Return the number of published savings with which the predictions agree. `used` has the indices of
+        the sets of test conditions to use, by default all."""
+        used = range(len(self.tried)) if used is None else used
         return sum(
             prediction is not None and abs(prediction - cell.improvement_percent) <= AGREE_POINTS
             for group, points in zip(self.groups, self._points, strict=True)

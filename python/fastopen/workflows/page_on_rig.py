@@ -127,10 +127,10 @@ class PageOnRig:
         """Change the number and size of the page's objects, so that its load times without TFO come closer to
         the published times. `taken` has a list of load times in ms for each network in `fitted_to`."""
         self._fits += 1
-        self._fits_in_vain += 1
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
+        self._fits_in_vain += 1
         ours = [fmean(times) for times in taken]
         client_ms = max(self._published_ms[0] - ours[0], 0.0) if self._client_time_is_fitted else 0.0
         error = max(

@@ -15,7 +15,7 @@ from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.engines import Event, JobEnded, JobStarted, LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Maker
 from fastopen.experiments import PublishedCell, load_experiment, load_rigs
-from fastopen.experiments.rigs import Property, RigSpace
+from fastopen.experiments.rigs import Property, Rig, RigSpace
 from fastopen.workflows.explain import RigSearch, explain
 from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
 from fastopen.workflows.known_times import KnownTimes
@@ -141,6 +141,37 @@ def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only(name: str) -> N
     assert (found.best, found.best.agreeing, worse.agreeing) == (best, 0, 7)
 
 
+def test_a_cell_that_two_tables_print_is_left_out_of_both() -> None:
+    space = load_rigs("purdue-method2")
+    both = [cell for page in space.base.pages for _, cell in space.cells_of(page)]
+    twins = [cell for cell in both if (cell.page, cell.link) == (both[0].page, both[0].link)]
+    window = next(one for one in space.properties if one.name == "initial window")
+
+    def agreeing(rig: Rig, cells: Collection[PublishedCell]) -> Tried:
+        figures = {cell: times(cell, longer=1.5, points=0.0 if cell in cells else 20.0) for cell in both}
+        return Tried(rig, figures, frozenset())
+
+    found = Explained(space, space.base_cells(), (agreeing((), ()), agreeing((window,), twins)), {}, 0)
+    assert (len(twins), found.best.rig, found.predicted) == (2, (window,), 0)
+
+
+def test_conditions_that_several_rigs_have_count_once() -> None:
+    space = load_rigs("meissner")
+    cells = space.base_cells()
+    chain = next(one for one in space.properties if one.fitted == "hosts")
+    copies = tuple(one for one in space.properties if one.value == chain.value and one.pages)
+
+    def saving(rig: Rig, points: float) -> Tried:
+        return Tried(rig, {cell: times(cell, longer=1.5, points=points) for cell in cells}, frozenset())
+
+    # Weighted by e to the power of 0 and -1, the mean is 3.05 points off. A weight for the copies would make
+    # it 2.95.
+    tried = (saving((), 6.6), saving((chain,), -6.6), saving(copies, -6.6))
+    found = Explained(space, cells, tried, {}, 0)
+    assert (len(copies), found.predicted) == (3, 0)
+    assert found.predicted_gained(chain) == found.predicted_gained(copies[0]) == 0
+
+
 def test_an_unknown_table_of_the_rig_is_refused(tmp_path: Path) -> None:
     packaged = packaged_folder("experiments")
     assert packaged is not None
@@ -205,8 +236,8 @@ class CountingEngine:
             yield JobEnded(job.id, self.fault)
 
 
-@pytest.mark.parametrize(("invalid", "steps"), [((), 5), ((InvalidKind.INCOMPLETE,), 4)])
-def test_a_fit_ends_after_four_steps_in_a_row_that_are_no_better(
+@pytest.mark.parametrize(("invalid", "steps"), [((), 5), ((InvalidKind.INCOMPLETE,), 16)])
+def test_a_fit_ends_after_four_steps_in_a_row_that_are_no_better_or_after_sixteen(
     invalid: tuple[InvalidKind, ...], steps: int
 ) -> None:
     space, engine = load_rigs("purdue-method2"), CountingEngine()
