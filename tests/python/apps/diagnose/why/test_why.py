@@ -140,6 +140,12 @@ def test_a_black_hole_names_the_setting_and_for_how_long() -> None:
     assert any(one.key == "blackhole" and "3600 s" in one.says for one in diagnose(seen, {}))
 
 
+@pytest.mark.parametrize(("refused", "fault"), [(1, False), (15, False), (16, True), (32, True)])
+def test_a_few_refused_connections_are_no_fault(refused: int, fault: bool) -> None:
+    (found,) = diagnose(machine(), {"ActiveOpens": 32, "AttemptFails": refused})
+    assert (found.key, found.fault) == ("refused", fault)
+
+
 def test_listeners_with_a_queue_that_nobody_asks_are_no_fault() -> None:
     found = {one.key: one.fault for one in diagnose(machine(3, QUEUE), {})}
     assert found == {"server-idle": False}
