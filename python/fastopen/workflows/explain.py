@@ -60,9 +60,9 @@ def explain(
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
     networks at once. `watch` receives the number of finished page loads, and of all page loads known so far.
-    `known` has times of earlier loads, by default those in the user's cache folder.
-    Raises InputError if conditions are invalid or no figures are published, and MachineError if this machine
-    has no kernel for virtual time."""
+    `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
+    conditions are invalid or no figures are published, and MachineError if this machine has no kernel for
+    virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
@@ -90,8 +90,25 @@ def explain(
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
     """Return the number of possible rigs (test conditions of published figures), and the estimated seconds
     to load pages on all of them. `jobs` is the number of emulated networks at once."""
-    engine = VirtualEngine(find_program(), kernels.find(), jobs)
-    return space.size, RigSearch(space, _cells(space), engine, lambda *_: None).estimated_s()
+    _cells(space)  # raises InputError without published figures
+    each: dict[EngineName, int] = {
+        "virtual": VirtualEngine(find_program(), kernels.find(), jobs).parallel,
+        "host": 1,
+    }
+    changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
+    base = space.base.model_copy(update={**changes, "networks": space.networks})
+    total_s = 0.0
+    for page in _pages(space):
+        of_page = {space.of_page((one,), page.name) for one in space.properties}
+        names = Counter(one.name for rig in of_page for one in rig)
+        rows = prod(1 + count for count in names.values())
+        total_s += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
+    return space.size, total_s
+
+
+def _pages(space: RigSpace) -> list[Page]:
+    imported = load_chosen(space.base.pages, space.base.corpus)
+    return [one.page for one in imported if space.cells_of(one.page.name)]
 
 
 def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
@@ -128,8 +145,7 @@ class RigSearch:
     candidates: dict[Rig, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        imported = load_chosen(self.space.base.pages, self.space.base.corpus)
-        self.pages = {one.page.name: one.page for one in imported if self.space.cells_of(one.page.name)}
+        self.pages = {page.name: page for page in _pages(self.space)}
         rigs = self.space.rigs(
             lambda rig: derive_seed(0, "rigs", *(f"{one.name}: {one.value}" for one in rig))
         )
@@ -138,20 +154,6 @@ class RigSearch:
     @property
     def best(self) -> Tried:
         return best_of([*self.tried.values()])
-
-    def estimated_s(self) -> float:
-        """Estimate the seconds to load each page under all combinations of its possible test conditions."""
-        each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
-        changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
-        changes["networks"] = self.space.networks
-        base = self.space.base.model_copy(update=changes)
-        total = 0.0
-        for page in self.pages.values():
-            of_page = {self.space.of_page((one,), page.name) for one in self.space.properties}
-            names = Counter(one.name for rig in of_page for one in rig)
-            rows = prod(1 + count for count in names.values())
-            total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
-        return total
 
     def untried(self, rigs: Iterable[Rig]) -> list[Rig]:
         return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]

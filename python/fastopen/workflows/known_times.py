@@ -20,7 +20,7 @@ from fastopen.engines.stored import can_be_stored
 
 FOLDER: Final = "explain"
 KEY_CHARS: Final = 32
-# A larger file is deleted. All searches of this project's experiments need 2 MB.
+# A larger file is deleted. All searches of this project's experiments need 1 MB.
 MAX_BYTES: Final = 64 * 2**20
 
 
