@@ -20,7 +20,6 @@ from fastopen.experiments import (
     Factor,
     Setup,
     read_settings,
-    with_changes,
     with_clients,
 )
 from fastopen.experiments.factors import ENGINE
@@ -102,9 +101,3 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
         raise InputError(message, "--client", "choose another client") from None
     except UnitError as error:
         raise InputError(str(error), "--client") from None
-
-
-def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """Return a copy of the experiment with new values of some fields. Raises InputError, which names the
-    command line option, if the copy is invalid."""
-    return with_changes(experiment, changes, COMMAND_LINE)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from typer import Option
 
 from fastopen.cli.commands.report import ReportOption
-from fastopen.cli.options import changed
 from fastopen.cli.output import print_message
 from fastopen.cli.running import Printing, on_workers, run_and_print
 from fastopen.cli.shared_options import (
@@ -25,6 +24,7 @@ from fastopen.cli.shared_options import (
 from fastopen.common.errors import InputError
 from fastopen.experiments import (
     BASELINE,
+    COMMAND_LINE,
     CONTROL,
     DRAWS,
     ArmName,
@@ -33,6 +33,7 @@ from fastopen.experiments import (
     Variation,
     default_draws,
     exact_rows,
+    with_changes,
 )
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.experiments.shard import OPTION as SHARD_OPTION
@@ -224,9 +225,8 @@ class RunSettings:
                     print_message(
                         f"{repeats} samples, since the sweep is large; the usual number: --repeats {DRAWS}"
                     )
-        return changed(
-            experiment, {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
-        )
+        changes = {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
+        return with_changes(experiment, changes, COMMAND_LINE)
 
 
 def _with_control(experiment: Experiment) -> Experiment:

@@ -128,8 +128,8 @@ class _WorldProcesses(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait until `deadline` (time.monotonic) at most. Return new events, and programs that
-        ended or were killed."""
+        """Wait until `deadline` (time.monotonic) at most. Return new events, and programs that ended
+        or were killed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()

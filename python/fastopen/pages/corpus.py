@@ -86,9 +86,9 @@ def load_chosen(
     Without `choice` and an index (a CSV file that lists pages with their properties), load all pages, as
     `load_pages` does. Otherwise an input may also be a folder with recordings at any depth, whose unreadable
     files are left out with a LeftOutWarning. URLs are looked up in the folders of `library`. Repeated inputs
-    are left out. Raises InputError if
-    the file of a selected page is unreadable or changed after it was indexed. With `lenient`, leave out such
-    files too. `max_unpacked` limits the decompressed bytes of an input. `processes` processes read files."""
+    are left out. Raises InputError if the file of a selected page is unreadable or changed after it was
+    indexed. With `lenient`, leave out such files too. `max_unpacked` limits the decompressed bytes of an
+    input. `processes` processes read files."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):

@@ -10,7 +10,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
+from fastopen.cli.options import NAMED_CLIENTS, engines_asked, other_clients
 from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line, print_message
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import RunWatcher, shown_duration
@@ -22,6 +22,7 @@ from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.common.user_files import make_folder, write_file
 from fastopen.engines import default_parallel
 from fastopen.experiments import (
+    COMMAND_LINE,
     EngineName,
     Experiment,
     estimated_s,
@@ -29,6 +30,7 @@ from fastopen.experiments import (
     load_rigs,
     make_plan,
     packaged_experiments,
+    with_changes,
 )
 from fastopen.pages import load_chosen
 from fastopen.report.explained import explained_grids, sentences
@@ -186,7 +188,7 @@ def command(
         changes["engines"] = engines_asked(engine)
     if client is not None:
         changes["setups"] = other_clients(experiment, client)
-    experiment = changed(experiment, changes)
+    experiment = with_changes(experiment, changes, COMMAND_LINE)
     check_commands(experiment, name, allowed=allow_command)
     pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
     settings.run(experiment, pages, inputs=experiment.pages, place_of=lambda factor: f"{name}: {factor.toml}")
