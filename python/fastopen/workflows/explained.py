@@ -156,9 +156,9 @@ class Explained:
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. It
-        leaves out all cells of a page at once. With only one page, return `predicted`."""
+        leaves out all cells of a page at once. With only one page, nothing is known for a prediction."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
-        return self._validation(pages.values()).correct() if len(pages) > 1 else self.predicted
+        return self._validation(pages.values()).correct()
 
     def predicted_gained(self, one: Property) -> int:
         """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets

@@ -50,6 +50,8 @@ def test_tables_have_the_figures_of_the_search(found: Explained) -> None:
     # points off.
     assert predicted == found.predicted_gained(FIRST) == 1
     assert [entry.value for entry in rows[SPACE.properties[2].value][2:5]] == [None, None, 0]
+    # All cells are of one page. Without it, no figure tells which rig is right.
+    assert (found.predicted, found.predicted_pages) == (1, 0)
     (disagreeing,) = disagreeing_cells_grid(found).rows
     assert "no rig of 4 tried reaches it" in disagreeing[-1].text
 
