@@ -1,7 +1,6 @@
 """Generate a report's questions and answers about TCP Fast Open from the figures of a run.
 
-Every sentence states the figure that it is based on. Questions that the run cannot answer are left out.
-"""
+Every sentence states the figure that it is based on. Questions that the run cannot answer are left out."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -32,9 +31,9 @@ from fastopen.experiments.factors import RTT
 from fastopen.pages import Page
 from fastopen.pages.describe import registrable_domain, third_parties
 
-# At most this many comparisons, series or values are described one by one.
+# Answers describe at most this many comparisons, series or values one by one.
 NAMED_MAX: Final = 4
-# Changes of a kind of wait on the critical path, such as transfer, are not mentioned below this time.
+# Answers do not mention smaller changes of a kind of wait on the critical path, such as transfer.
 CHANGE_MIN_MS: Final = 1.0
 # Time saved in TCP handshakes counts as moved to TLS if TLS handshakes grow by at least this fraction of it.
 MOVED_MIN: Final = 0.5
@@ -62,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A page's result with TFO (`headline`) in one row of its table (`place`), and the saving by TFO."""
+    """The saving by TFO in one row (`place`) of a page's table. `headline`: the result with TFO."""
 
     place: Place
     headline: CellResult
@@ -71,18 +70,16 @@ class _Pair:
 
 
 def _pairs(places: list[Place]) -> list[_Pair]:
-    pairs = []
-    for place in places:
-        headline = place.headline
-        if headline is not None and headline.improvement_percent is not None:
-            assert headline.saved_ms is not None
-            pairs.append(_Pair(place, headline, headline.improvement_percent, headline.saved_ms))
-    return pairs
+    known = ((place, place.headline) for place in places if place.headline is not None)
+    return [
+        _Pair(place, one, one.improvement_percent, one.saved_ms)
+        for place, one in known
+        if one.improvement_percent is not None and one.saved_ms is not None
+    ]
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the questions that a report asks about the page, with their answers. Empty if the run measured
-    no saving for the page."""
+    """Return a report's questions about a page with their answers, or [] if the run measured no saving."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -101,8 +98,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer to `Which pages gain most and least?` in a list. Empty if fewer than two pages have a
-    known saving."""
+    """Answer `Which pages gain most and least?`, or return [] if fewer than two pages have a known saving."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -192,7 +188,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
     """Yield sentences on the change of the page load time, without and with TFO, from `first` to `second`,
-    which differ only in the setting `factor`. `named`: the values of the other settings, as text."""
+    which differ only in the setting `factor`. `named`: the values of the other varying settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -320,9 +316,9 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on why TFO saved more time than handshakes take; empty if it did not. `where`: the
-    network and settings, such as `20 ms`. `baseline` and `result`: the results without and with TFO.
-    `shorter`: possible causes as text, such as shorter waits other than handshakes."""
+    """Return a sentence on why TFO saved more time than handshakes take, or an empty text if it did not.
+    `where`: the network and settings, such as `20 ms`. `baseline` and `result`: the results without and with
+    TFO. `shorter`: possible causes as text, such as shorter waits other than handshakes."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -17,33 +17,35 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Means over loads under the same conditions: the page load time, and its parts on the critical path."""
+    """The mean page load time over loads of one cell, and the mean times of the waits that it consists of."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
+    """The time by kind of wait on the critical path. The times add up to `plt_ms`."""
     handshakes: float
+    """The number of TCP handshakes on the critical path."""
     ready_ms: float
     """The time for which requests on the critical path were queued only for lack of a free connection."""
     connections: float
-    """The number of connections of a load, also of those that are not on the critical path."""
+    """The number of connections of a load, including connections that are not on the critical path."""
 
     def share(self, kind: Kind) -> float:
         """Return the fraction of the page load time that this kind of wait takes, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return the increase of each kind of wait from this breakdown to `after`, in ms, negative for a
-        decrease. The increases add up to the increase of the page load time."""
+        """Return the change of each kind of wait from this breakdown to `after`, in ms. It is positive if the
+        wait grows. The changes add up to the change of the page load time."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The load that reports show as an example of a page's loads under the same conditions, and its critical
-    path. The examples with and without TFO are from the repeat whose saving is nearest to the median. If this
-    repeat has no valid load, the example is the load with the median page load time."""
+    """The load that reports show as an example of the loads of a cell, and its critical path. The examples
+    with and without TFO are from the repeat whose saving is nearest to the median. If this repeat has no
+    valid load, the example is the load with the median page load time."""
 
     record: LoadRecord
     path: CriticalPath
@@ -52,8 +54,7 @@ class Shown:
 @dataclass(frozen=True)
 class Attribution:
     """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
-    A cell is one page over one network with one setting, with or without TFO. Cells without a valid load, or
-    whose loads only the servers observed, are left out."""
+    Cells without a valid load, or whose loads only the servers observed, are left out."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
@@ -63,8 +64,8 @@ def attribute(
     store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
 ) -> Attribution:
     """Divide the page load times of a run into kinds of wait, and choose the example loads for reports.
-    `rows`: all loads of the run. `loads_max`: the number of loads to analyse, shared equally among pages and
-    conditions, at least one for each. Loads near the median page load time are preferred."""
+    `rows`: all loads of the run. `loads_max`: the number of loads to analyse, shared equally among the cells,
+    but at least one for each cell. Loads near the median page load time are preferred."""
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
     each = max(1, loads_max // max(len(of_cell), 1))
@@ -84,7 +85,7 @@ def attribute(
             _, client = loaded_with(results.experiment, cell, row.repeat)
             path = critical_path(results.pages[cell.page], record, client)
             if path is None:
-                # Only the origins observed this load, and so all loads of this cell.
+                # Only the origins observed this load. This is then true of all loads of the cell.
                 break
             taken[row.repeat] = Shown(record, path)
         if taken:
@@ -95,7 +96,7 @@ def attribute(
 
 def median_repeat(cell: CellResult | None) -> int | None:
     """Return the number of the repeat whose saving by TFO is nearest to the median saving of `cell`. If
-    several are equally near, return the lowest number. None if no saving is known."""
+    several are equally near, return the lowest number. Return None if no saving is known."""
     if cell is None or cell.improvement_percent is None:
         return None
     off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}

@@ -1,8 +1,7 @@
 """Compute the share of the TCP handshake in the time of cold requests: requests that wait for a handshake.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
-handshake takes 8 to 28 % of the time of cold requests at Google.
-"""
+handshake takes 8 to 28 % of the time of cold requests at Google."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,36 +20,38 @@ class ColdRequests:
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """(duration until the last byte of the response, wait for a TCP handshake) of each complete request, in
-    ms. The duration starts when the request has been queued and its connection opened. For later requests on
-    an HTTP/1.1 connection, it starts when the request is sent."""
+    """(duration, wait for a TCP handshake) of each complete request, in ms. The duration starts when the
+    request is queued and its connection opened, or when it is sent on a reused HTTP/1.1 connection. It ends
+    with the last byte of the response."""
 
     @property
     def all_ms(self) -> list[float]:
+        """Return the durations of all requests, sorted."""
         return sorted(took for took, _ in self.times_ms)
 
     @property
     def cold_ms(self) -> list[float]:
+        """Return the durations of requests that waited for a TCP handshake, sorted."""
         return sorted(took for took, waited in self.times_ms if waited)
 
     @property
     def without_ms(self) -> list[float]:
-        """Return the durations of requests that waited for a TCP handshake, less these waits, sorted."""
+        """Return `cold_ms` without the waits for the handshakes, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property
     def shares(self) -> list[float]:
-        """Return the handshake's share in the duration of each request that waited, in percent, sorted."""
+        """Return the share of the TCP handshake in each duration of `cold_ms`, in percent, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
     def share(self) -> float:
+        """Return the median of `shares`."""
         return median(self.shares)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % confidence interval of the TCP handshake's median share in the duration of requests
-        that waited for it, in percent. None for fewer than VALUES_MIN such requests."""
+        """Return the 95 % confidence interval of `share`; None for fewer than VALUES_MIN shares."""
         return median_interval(self.shares)
 
     @property
@@ -61,8 +62,8 @@ class ColdRequests:
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return the durations of requests in one load of each page without TFO, for each network and setup
-    (client, servers, TLS). Leave out networks and setups on which no request waited for a handshake."""
+    """Return the durations of requests in one load of each page without TFO, for each network and setup.
+    Leave out combinations of network and setup in which no request waited for a handshake."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

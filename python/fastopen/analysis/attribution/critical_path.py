@@ -8,8 +8,7 @@ Then it goes back to the last event that the request waited for:
 - the end of another request that occupied the connection or used up the limit on connections, or
 - the response from which the client learned of the request.
 
-The handshakes on this path do not add up to an upper bound on TFO's saving (see `analysis.statistics.bound`).
-"""
+The handshakes on this path do not add up to an upper bound on TFO's saving (`analysis.statistics.bound`)."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -74,18 +73,19 @@ class CompletedRequest:
 
     resource: int
     connection: int | None
-    """The connection's id; None if cached. All times are then the time when the response was complete."""
+    """The connection's id. None if the response came from the cache: all times are then those of its end."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """The connection's opening time; None if cached, or if an earlier request used the HTTP/1 connection."""
+    """The opening time of the connection; None if the response was cached or the HTTP/1 connection reused."""
     carrier: Connection | None = None
-    """The connection; None without `opened_ns`."""
+    """The record of the connection; None if `opened_ns` is None."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
+    """When the client could first write to the connection; None if unknown."""
 
     @property
     def wanted_ns(self) -> int | None:
@@ -98,7 +98,7 @@ _end_ns = attrgetter("end_ns")
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the critical path of a load; None if the load did not finish or only the servers observed it."""
+    """Return the critical path of a load; None if it did not finish, or if only the servers observed it."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     walk = _Walk(page, record, client, record.plt_ns)
@@ -146,6 +146,7 @@ class _Walk:
         return last
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
+        """Add a wait to the path, from `start_ns` to the start of the earliest wait, unless it is empty."""
         start_ns = max(start_ns, 0)
         if start_ns < self._cursor_ns:
             self.segments.append(Segment(kind, start_ns, self._cursor_ns, resource))
@@ -158,7 +159,7 @@ class _Walk:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def before(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Add the waits of the request `sent` to the critical path. Return the request that it waited for."""
+        """Add the waits of the request `sent` to the path. Return the request that it waited for, if any."""
         self.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
         self.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
         if sent.opened_ns is not None:
@@ -180,9 +181,8 @@ class _Walk:
             self.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
             return holder
         if sent.wanted_ns is not None and sent.connection is not None:
-            # Clients with late binding (Chromium, the loader) use a new connection for the most urgent
-            # request. A request that loses its connection in this way opens another one, and its wait for the
-            # first counts too.
+            # With late binding (Chromium, fastopen's own client), a new connection carries the most urgent
+            # request. A request that loses it opens another one, but its wait for the first also counts.
             under_way = self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns)
             for started_ns, established_ns in sorted(under_way, reverse=True):
                 self.back_to(Kind.QUEUEING, established_ns, sent.resource)
@@ -194,9 +194,9 @@ class _Walk:
         return initiator
 
     def _holder(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the request that kept `sent` in the client's queue until it ended. It is the previous
-        request on the same connection, or a request on another connection whose end allowed the client to
-        open a new connection. None if `sent` waited for no other request."""
+        """Return the request whose end let `sent` leave the client's queue. It is the previous request on the
+        same connection, or a request on another connection whose end allowed the client to open a new
+        connection. Return None if `sent` waited for no other request."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -227,7 +227,7 @@ class _Walk:
 
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
-    """Return the last completed request of each resource."""
+    """Return the last completed request for each resource of the page."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
     found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
@@ -270,7 +270,7 @@ class PieceChange:
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. If it is on one path only, the change is all its time there."""
+    """True if the request is on both paths. If it is on one path only, its time on the other path is 0."""
 
     @property
     def change_ns(self) -> int:

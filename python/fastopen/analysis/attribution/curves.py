@@ -16,14 +16,14 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """A row in a page's table of results: one network with one setting. `arms` and `breakdowns` have, by use
-    of TFO, the result and the mean page load time divided into waits."""
+    """A row in a page's table of results: one network with one setup. For each arm (use of TFO), `arms` has
+    the result, and `breakdowns` has the mean page load time divided into waits."""
 
     comparison: Comparison
     name: str
-    """The values that distinguish this row from others of its page: `20 ms`, or `20 ms, mget`."""
+    """The values that distinguish this row from the page's other rows, such as `20 ms` or `20 ms, mget`."""
     where: str
-    """The values in `name` with a preposition, for sentences: `at 20 ms`, `for 1 % loss`."""
+    """The values in `name` with a preposition, for sentences, such as `at 20 ms` or `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """The value that tables show for each varying factor, by the factor's name."""
@@ -39,31 +39,30 @@ class Place:
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result with TFO that reports are about: with warm cookies, if measured, rather than with
-        cold ones. None if the page was not loaded with TFO."""
+        """Return the result with TFO that reports are about: with warm cookies if measured, otherwise with
+        cold cookies. Return None if the page was not loaded with TFO."""
         return headline_of(self.arms)
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the page load time without TFO, broken down by kind of wait; None if it is unknown."""
+        """Return the page load time without TFO, divided into kinds of wait; None if no load was analysed."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the page load time with TFO, divided into kinds of wait such as handshakes. Loads for which
-        the client had TFO cookies already (warm) are preferred. None if no load with TFO was analysed."""
+        """Return the page load time with TFO, divided into kinds of wait: with warm cookies if measured,
+        otherwise with cold cookies. Return None if no load with TFO was analysed."""
         return headline_of(self.breakdowns)
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return the rows of a page's table of results in order, with kinds of wait from `attribution`."""
+    """Return the rows of a page's table in order. `attribution`: the run's load times, divided into waits."""
     places = []
     factors, breakdowns = results.factors, attribution.breakdowns
     numeric = [factor.name for factor in factors.varying if factor.quantity.kind in ("int", "float")]
     for comparison, arms in results.comparisons(page).items():
         point = factors.point(comparison)
         texts = {factor.name: factor.text_at(point) for factor in factors.varying}
-        indices = {name: result.cell.index for name, result in arms.items()}
         places.append(
             Place(
                 comparison=comparison,
@@ -78,16 +77,18 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
                     if re.fullmatch(r"-?\d+(\.\d+)?", texts[name])
                 },
                 arms=arms,
-                breakdowns={name: breakdowns[at] for name, at in indices.items() if at in breakdowns},
+                breakdowns={
+                    name: breakdowns[at] for name, one in arms.items() if (at := one.cell.index) in breakdowns
+                },
             )
         )
     return places
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
-    """Group the rows of a page's table into curves for a figure. The rows of a curve differ only in the
-    setting named `along`, such as the RTT, and are sorted by its values if these are numbers. The name of a
-    curve lists the values of the other settings that vary. It is empty if no other setting varies."""
+    """Group the rows of a page's table into curves for a figure, by the name of the curve. The rows of a
+    curve differ only in the factor `along`, such as the RTT, and are sorted by its values if these are
+    numbers. The name lists the values of the other factors that vary. It is empty if there are none."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -98,9 +99,8 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> d
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the setting for the x axis of figures. It is the setting that explains most differences between
-    the times that TFO saves (see `deciding_factor`). If there is none, it is the RTT if it varies, else the
-    setting with the most values."""
+    """Return the factor for the x axis of figures: the factor that affects the saving most (see
+    `deciding_factor`), else the RTT if it varies, else the factor with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
@@ -111,23 +111,25 @@ def axis_of(results: Results) -> Factor:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """The results of a run, its load times divided into waits, and its kernel and network (`world`)."""
+    """The results of a run, and its load times divided into waits, as figures and reports need them."""
 
     results: Results
     attribution: Attribution
     world: WorldRecord | None
-    """The kernel and settings of the first load's emulated network; None if the run has no loads."""
+    """The record of the emulated network of the first load; None if the run has no loads."""
 
     def places(self, page: str) -> list[Place]:
+        """Return the rows of a page's table of results, in the table's order."""
         return places_of(self.results, self.attribution, page)
 
     def all_places(self) -> Iterator[tuple[str, Place]]:
+        """Return (page, row) for each row of the tables of results of all pages."""
         return ((page, place) for page in self.results.pages for place in self.places(page))
 
 
 def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
-    """Read the results of a run and break down its page load times. `results`: the results of the run, if
-    they have been computed already."""
+    """Compute the results of a run with reasons for slow results, and divide its load times into waits.
+    `results`: the results of the run, if they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)

@@ -22,17 +22,17 @@ SHARE_MIN: Final = 0.25
 # A request's connection has a small congestion window if it had carried less than this fraction of the bytes
 # that the connection of the same request had carried in the faster load.
 LESS_CARRIED: Final = 0.5
-# Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
+# The value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
 # A segment that is retransmitted after a timeout is late by at least this time (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000
-# Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
+# Bytes in an initial window of 10 segments (RFC 6928). Congestion control does not delay smaller responses.
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
 # Losses explain a slower load if it retransmitted more than this multiple of the faster load's segments.
 MORE_LOST: Final = 1.25
-# If a direction of the link is busy for less than this fraction of a load, more bytes do not delay the load.
+# If a direction of the link is busy for less than this fraction of a load, more bytes do not explain a delay.
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
@@ -66,21 +66,19 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase, in ns, in the time from queueing to the last byte, compared with `before`: the
-        same request in the faster load."""
+        """Return by how many ns the request ended later after queueing than `before`, in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase, in ns, in the time from sending to the last byte, compared with `before`: the
-        same request in the faster load. It is at most `later_ns`, because a request that is sent earlier may
-        take longer and still not end later."""
+        """Return by how many ns the request took longer from sending to the last byte than `before`, in the
+        faster load. It is at most `later_ns`: a request sent earlier may take longer, but not end later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return `results` with reasons why some are unexpectedly slow, for example slower with TFO than without.
-    A reason comes from comparing one slow load with one load of the faster result. Possible reasons are more
-    bytes on a busy link, a slower request on the critical path, and retransmissions."""
+    """Return `results` with the reasons why some results are unexpectedly slow, for example slower with TFO
+    than without. Each reason comes from comparing one slow load with one load of the faster result. Possible
+    reasons are more bytes on a busy link, a slower request on the critical path, and retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -110,9 +108,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO.
-    Also yield results that are slower than the same page over the next longer RTT. To find the reason, the
-    caller compares the loads with the number `repeat` of both results."""
+    """Yield (faster result, slower result, number of a repeat) for each result that is slower with TFO than
+    without TFO, and for each page without TFO that loads more slowly than over the next longer RTT. The loads
+    of both results in this repeat are to be compared to find the reason."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -132,15 +130,15 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
                     yield longer, shorter, repeats[0]
 
 
-# Factors whose later values are compared with the first, simplest value.
+# Factors whose values are ordered from the simplest to the most advanced. Later values should not be slower.
 COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find later HTTP settings (newer versions, `recorded`) slower than the run's first one, without TFO.
-    Likewise, find kinds of TLS session (resumed, early data) that are slower than the simplest kind. Each
-    load must be slower than every load of the faster result, by more than the smallest effect that matters.
-    Yield (faster result, slower result, number of a repeat in which both have a valid load)."""
+    """Find versions of HTTP that are slower without TFO than the run's oldest version, and kinds of TLS
+    session (resumed, early data) that are slower than its simplest kind. Each load must be slower than every
+    load of the faster result, by more than the smallest effect. The recorded mix of HTTP versions counts as
+    the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -161,9 +159,8 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause if a busy link that carried more bytes explains why the load `after` took longer than
-    the load `before`. An example is `the uplink is busy for 60 % of the load and ...`. Otherwise, return an
-    empty string. `network`: the network of both loads."""
+    """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
+    of the `network` explain why the load `after` took longer than the load `before`, else an empty text."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -186,7 +183,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on kinds of packets that `after` sent more often than `before`. `way`: `up` or `down`."""
+    """Yield phrases on kinds of packets that `after` has more of than `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -214,9 +211,8 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause that explains why the load `after` took longer than the load `before`; empty if the
-    reason is unknown. `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate; None if
-    it is unlimited."""
+    """Return a clause that explains why the load `after` took longer than the load `before`, or an empty text
+    if the reason is unknown. `path`: the critical path of `after`. `down_bit_per_s`: None if unlimited."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -244,9 +240,9 @@ def _without_ticket(
     was: Mapping[int, _RequestFacts],
     now: Mapping[int, _RequestFacts],
 ) -> str:
-    """Return a clause on a request that delays the load `after`, because it could not be sent as TLS early
-    data: no session ticket was left. In the load `before`, it was early data. Empty without such a request.
-    `on_path`: the requests on the critical path of `after`. `was`, `now`: the requests of both loads."""
+    """Return a clause on a request that delays the load `after`, because no session ticket was left to send
+    it as TLS early data, unlike in the load `before`. Return an empty text if there is no such request.
+    `on_path`: the requests on the critical path of `after`. `was` and `now`: facts about the requests."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -267,9 +263,9 @@ def _without_ticket(
 
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
-    """Return the reason why a request took longer in the slower load (`now`) than in the faster one (`was`);
-    empty if unknown. `body_bytes`: the size of the response's body. `competing`: a clause on another response
-    that shared the link, or an empty text."""
+    """Return the reason why a request took longer in the slower load (`now`) than in the faster load (`was`),
+    or an empty text if it is unknown. `body_bytes`: the size of the response's body. `competing`: a clause on
+    another response that shared the link, or an empty text."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -290,7 +286,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
-    """Return, e.g., `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
+    """Return a clause such as `1 segment of its connection had to be retransmitted (by the origin), ...`."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
@@ -310,8 +306,8 @@ def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """Return a clause on the response that delays the request `index` most in the slower load (`after`),
-    because they share the link for longer than in the faster load. Empty if the delay is below `least_ns`.
-    `down_bit_per_s`: the downlink's rate, or None without a limit."""
+    because they share the link for longer than in the faster load (`before`). Return an empty text if the
+    delay is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -329,7 +325,7 @@ def _competing_response(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map each other request to the time for which it and the request `index` were both in progress."""
+    """Map each other request that overlaps in time with the request `index` to the overlap in ns."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -342,8 +338,8 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
-    """Map the index of each request of a page load to its times, retransmissions and other facts that explain
-    delays. Leave out incomplete responses and responses from the cache."""
+    """Return the facts about each request of a page load, by the request's index in the page. Leave out
+    requests without a complete response, and responses from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -373,18 +369,17 @@ def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
 
 
 def _span(request: Request) -> tuple[int, int] | None:
-    """Return the times when the request was sent and its last byte arrived; None if either is unknown."""
+    """Return when the request was sent and when its response ended, in ns; None if either is unknown."""
     return None if request.sent_ns is None or request.end_ns is None else (request.sent_ns, request.end_ns)
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return the name of a request for sentences, with its number and the last part of its path: `request 12
-    logo.png`."""
+    """Return the name of a request in sentences, such as `request 12 logo.png` (see `request_label`)."""
     return f"request{NBSP}{request_label(page, index, NAME_LENGTH)}"
 
 
 def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
-    """Return a request's number and the last part of its path, cut to `length`, such as `12 logo.png`."""
+    """Return the index of a request and the end of its path, cut to `length`, such as `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"
@@ -392,7 +387,7 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
     """Return the end of a sentence on slow results, such as ` at 20 ms: the uplink is busy ...`. It names
-    the result that TFO slows down most, and the reason. Empty if no result has a known reason."""
+    the result that TFO slows down most, and the reason. It is empty if the reason is known for no result."""
     known = [cell for cell in cells if cell.cell.index in results.reasons]
     if not known:
         return ""
@@ -405,8 +400,8 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
-    """Yield sentences on later HTTP settings (newer versions, `recorded`) that are slower than the first one,
-    and on kinds of TLS session that are slower than the simplest one. Each sentence gives the reason."""
+    """Yield sentences on versions of HTTP that are slower than the oldest version, and on kinds of TLS
+    session that are slower than the simplest kind (see `slower_setups`). Each sentence gives the reason."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -424,8 +419,8 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return, as text, the values in which two results differ, such as `HTTP/3` (slower) and `HTTP/2`
-    (faster). Other values to name in a sentence, which both share, follow, such as the TLS version."""
+    """Return (value of the slower result, value of the faster result), such as `HTTP/3` and `HTTP/2`. Values
+    that both share and that a sentence has to name, such as the TLS version, follow."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -440,8 +435,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
-    It is empty if no other row has the same HTTP version, TLS version and so on. `increases`: the slowdown
-    of this row in ms, then of all rows that the sentence describes."""
+    It is empty if no other row of the page has the same versions of HTTP and TLS and the same kind of
+    session. `increases`: the slowdown in this row, then in all rows that the sentence is about."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""
