@@ -1,11 +1,11 @@
-"""Compute the upper bound on the saving by TCP Fast Open. All reports use this bound."""
+"""Compute the upper bound on the page load time that TCP Fast Open can save. All reports use this bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-# Tolerances for clocks and a busy machine. A saving must exceed the bound by more than both together.
+# Tolerances for inexact clocks and a busy machine. A saving must exceed the bound by more than their sum.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
 # The mark of savings that exceed the bound, in tables and figures.
@@ -30,12 +30,12 @@ class Bound:
 
     @property
     def percent(self) -> float:
-        """Return the most that TFO can save, in percent of the page load time without TFO."""
+        """Return the upper bound in percent of the page load time without TFO."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Return True if the saving exceeds the upper bound by more than the tolerances (SLACK_SHARE,
-        SLACK_MS). Then something other than handshakes became faster too."""
+        """Return True if the saving exceeds the upper bound by more than the tolerances SLACK_SHARE and
+        SLACK_MS. In this case, something other than handshakes also became faster."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 
@@ -45,7 +45,7 @@ def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
 
     `baseline` has a pair of times in ns for each valid load without TFO. The first is the largest sum of
     handshake times along any chain of events of the load. The second is the page load time, or None if the
-    load did not finish. If losses or queues change too, the saving can exceed the bound."""
+    load did not finish. If losses or queues also change, the saving can exceed the bound."""
     # Proof: docs/decisions/bound.md.
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
     plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]

@@ -12,8 +12,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on loads of a page under equal conditions. The counts of requests are
-    medians over valid loads; None unless the browser had visited the page before."""
+    """Figures that a browser reported on the loads of a cell. The three counts of requests are medians over
+    the valid loads; None unless the browser had visited the page before."""
 
     requests: float | None
     from_cache: float | None
@@ -33,8 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Map the index of each cell (a page over one network with one setting, with or without TFO) to the
-    figures that its browser reported. Leave out cells whose settings produce none of the figures."""
+    """Return the figures that browsers reported, by cell index, for cells whose settings produce figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

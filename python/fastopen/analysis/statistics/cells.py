@@ -1,12 +1,10 @@
-"""Summarise the loads of each page under the same conditions: median load times, and improvements by TFO.
+"""Summarise the loads of each cell: median load times, and improvements by TFO.
 
 A pair is a load with TFO and the load without TFO of the same repeat, both in one emulated network. Its
 improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. Results state the median over the pairs. It
 is negative if TFO slows the page down.
 
-Invalid loads are counted, but no other figure includes them or their pairs. If a load was repeated, only its
-last attempt counts.
-"""
+Only counts of loads include invalid loads. If a load was repeated, only its last attempt counts."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,15 +25,15 @@ from fastopen.runs import LoadRow
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
 # Outliers also lie at least this fraction of the median outside the quartiles, because most loads in an
-# emulated network differ by only a thousandth.
+# emulated network differ only by a thousandth.
 FENCE_SHARE_MIN: Final = 0.01
-# With fewer loads, no load is called an outlier.
+# With fewer loads, no load counts as an outlier.
 FENCED_MIN: Final = 5
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated, the number of these loads, and the message of one."""
+    """A reason (`kind`) why loads are invalid or were repeated, and the message of one of these loads."""
 
     kind: str
     loads: int
@@ -44,8 +42,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of a page under fixed conditions, without or with TFO. `reasons`: why loads are invalid.
-    Page load times (PLT) are None without a valid load, and savings without a valid pair of loads."""
+    """The result of a cell. `reasons` has the reasons why loads are invalid. Page load times (PLT) are None
+    without a valid load. Savings (improvements by TFO) are None without a valid pair of loads."""
 
     cell: Cell
     loads: int
@@ -55,33 +53,32 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """The interval of the median improvement at the level `confidence`; if `varied`, the range of the central
-    95 % of the samples, or of all samples if they are few. If `deterministic`, both ends are equal."""
+    """The interval of the median improvement in percent, at the level `confidence`. If `varied`, the range of
+    the central 95 % of the samples, or of all if they are few. If `deterministic`, both ends are equal."""
     connections: int
     """The number of connections in all valid loads."""
     syn_data_connections: int
-    """The number of connections in all valid loads that carried data in their SYN."""
+    """The number of these connections that carried data in their SYN."""
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all uses of TFO; None over QUIC or without a PLT."""
+    """The upper bound on the saving, equal for all arms; None over QUIC or if no baseline has a PLT."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
-    """The PLT of each valid load, by repeat."""
+    """The PLT of each valid load, by number of the repeat."""
     improvements_percent: Mapping[int, float]
-    """The improvement of each pair, by repeat."""
+    """The improvement of each pair, by number of the repeat."""
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: Mapping[int, float]
-    """The PLT of each load that took much longer or shorter than the others, by repeat. All figures include
-    it."""
+    """The PLTs much longer or shorter than the others, by number of the repeat. All figures include them."""
     repeated: tuple[Reason, ...]
-    """Reasons why loads were repeated. Figures leave out the earlier attempts."""
+    """The reasons why loads were repeated. The other figures leave out the earlier attempts."""
     deterministic: bool
     """True if nothing was random, and all repeats had the same result."""
     varied: bool
-    """True if only the sampled values made the loads differ."""
+    """True if each repeat sampled uncertain inputs (`--vary`), and nothing else was random."""
     requests: float | None
     """The median number of requests of a valid load for which the page has a response."""
     asked: int
@@ -104,21 +101,19 @@ class CellResult:
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """Return the range of the central 90 % of the improvements. An improvement compares the loads of a
-        repeat with and without TFO. None for fewer than two improvements."""
+        """Return the range (in percent) of the central 90 % of the improvements; None for fewer than two."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the interval of the improvement, in percent, that tables and verdicts use. This is usually
-        the confidence interval. If each repeat sampled uncertain values (`varied`), it is the range of the
-        central 90 % of the improvements, if there are enough of them."""
+        """Return the interval of the improvement, in percent, that tables and verdicts use: `range90` if the
+        inputs were sampled (`varied`) for at least FULL_MIN pairs, otherwise `improvement_ci95`."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
         """Return the probability, 0 to 1, that `interval` contains the true median improvement by TFO. Return
-        1 if nothing is random, or if `interval` is a range of improvements, not a confidence interval."""
+        1 if nothing is random, or if `interval` is `range90`, which is not a confidence interval."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
@@ -131,10 +126,9 @@ def summarise(
     *,
     vary: bool,
 ) -> list[CellResult]:
-    """Return the result of each cell: of each page on each network, with each setting, with and without TFO.
-    A comparison is a page, network and setting. `unchanging`: the comparisons without randomness such as
-    packet loss. `asked`: the number of planned repeats of each comparison. `vary`: True if each repeat draws
-    uncertain inputs, such as RTTs, at random."""
+    """Return the result of each cell. Cells that differ only in the use of TFO have the same comparison.
+    `unchanging`: the comparisons without randomness such as packet loss. `asked`: the number of planned
+    repeats of each comparison. `vary`: True if each repeat samples uncertain inputs, such as RTTs."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -154,7 +148,7 @@ def summarise(
 
 
 class _Loads:
-    """Loads of a page under the same conditions. `superseded` loads were tried again; `counted` were not."""
+    """The loads of a cell. A later attempt replaces each of the `superseded` loads, but no `counted` load."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
@@ -182,7 +176,7 @@ def _result(
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
-    # Then the spread of pairs shows the influence of the sampled values, not the certainty of the median.
+    # The spread of the pairs then shows the influence of the sampled inputs, not how certain the median is.
     varied = vary and without_chance
     if varied:
         interval = range_of_samples([*improvements.values()], 0.95)
@@ -234,14 +228,14 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons why the loads are invalid, sorted by kind. A load counts once for each kind."""
+    """Return the kinds of reason why the loads are invalid, sorted. A load counts once for each kind."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
-    """Return those page load times, by repeat, that are much longer or shorter than the others. All are of
-    one page under the same conditions. Empty for fewer than FENCED_MIN loads."""
+    """Return the page load times of a cell that are much longer or shorter than the others, by number of the
+    repeat. Return none of them for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return {}
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
@@ -251,9 +245,9 @@ def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster); 0 if no pair of
-    loads differs, None without a pair. This is the matched-pairs rank-biserial correlation (Kerby 2014).
-    `differences`: for each pair, the page load time without TFO minus the time with TFO."""
+    """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster). Return 0 if all
+    differences are 0, and None if there are none. This is the matched-pairs rank-biserial correlation (Kerby
+    2014). `differences`: for each pair, the page load time without TFO minus the time with TFO."""
     # Cohen's d would be huge, as its unit is the spread, which is small in an emulated network. Ranks are
     # also insensitive to outliers.
     moved = [difference for difference in differences if difference != 0]

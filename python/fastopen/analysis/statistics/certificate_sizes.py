@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import ArmName, Comparison
 
-# Differences below this, in RTTs, are ignored: an additional flight of the server takes a whole RTT.
+# Smaller differences, in RTTs, are ignored: an additional flight of the server takes a whole RTT.
 ALIKE_RTTS: Final = 0.01
 # With fewer sizes, the table of results has a row for each size.
 SIZES_MIN: Final = 8
@@ -36,9 +36,9 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips until the first byte of the page's first response, by network and settings, use
-    of TFO, and size of the certificate chain in bytes. Empty for fewer than SIZES_MIN sizes, or if a link's
-    rate is limited, because then every byte takes time."""
+    """Return the round trips until the first byte of the page's first response, by comparison, arm, and size
+    of the certificate chain in bytes. A comparison stands for all that differ from it only in this size.
+    Return {} for fewer than SIZES_MIN sizes, or if a link's rate is limited: every byte then takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -26,7 +26,7 @@ PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
 # The number of resampled values in memory at once.
 BATCH: Final = 2_000_000
-# Properties of a page that may determine its saving (facts of the page index or their ratios), in words.
+# The names, in reports, of the properties of a page that may determine its saving.
 PROPERTIES: Final = {
     "connections": "connections",
     "hosts": "hosts",
@@ -44,7 +44,7 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation between a property of pages, such as their hosts, and their savings."""
+    """Spearman's rank correlation of a property of pages, such as their number of hosts, with the saving."""
 
     name: str
     """A key of PROPERTIES."""
@@ -52,12 +52,11 @@ class Correlation:
     rho: float
     """The correlation, from -1 to 1."""
     interval: tuple[float, float]
-    """The 95 % interval, from percentiles of a bootstrap over pages."""
+    """The 95 % confidence interval of `rho`, from percentiles of a bootstrap over pages."""
 
     @property
     def sign(self) -> int:
-        """Return 1 if pages with a larger value of the property save more, -1 if they save less, 0 if the
-        confidence interval contains 0."""
+        """Return the sign of the correlation, 1 or -1; 0 if the confidence interval contains 0."""
         low, high = self.interval
         return 1 if low > 0 else -1 if high < 0 else 0
 
@@ -68,7 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The first page in `savings` with its network, setup and engine, which all pages share."""
+    """The comparison of the first page in `savings`. All pages share its network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
@@ -76,14 +75,15 @@ class Distribution:
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
-    """The 95 % interval of the median, with the pages as a sample; None if there are too few."""
+    """The 95 % confidence interval of the median, with the pages as a sample; None for too few pages."""
     effects: Mapping[Effect, int]
-    """The number of pages by TFO's effect on them."""
+    """The number of pages on which TFO has each effect."""
     correlations: tuple[Correlation, ...]
     """Correlations with the properties that vary over the pages, in the order of PROPERTIES."""
 
     @property
     def strongest(self) -> tuple[Correlation, ...]:
+        """Return the correlations whose confidence interval excludes 0, the strongest first."""
         return tuple(sorted((one for one in self.correlations if one.sign), key=lambda one: -abs(one.rho)))
 
 
@@ -121,6 +121,7 @@ def distributions(results: "Results") -> list[Distribution]:
 
 
 def properties_of(page: Page) -> dict[str, float]:
+    """Return the values of the PROPERTIES for a page."""
     facts = page_properties(page, Path())
     facts["requests_per_connection"] = facts["requests"] / facts["connections"]
     facts["bytes_per_request"] = facts["bytes_down"] / facts["requests"]
@@ -130,9 +131,9 @@ def properties_of(page: Page) -> dict[str, float]:
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return Spearman's rank correlation of each property of pages, such as their hosts, with the savings.
-    `properties` and `savings` have an item for each page. Properties that do not vary are left out. Empty if
-    all savings are equal. `seed`: the random seed of the resamples for confidence intervals."""
+    """Return the rank correlation of each property of pages with the savings. `properties` and `savings` have
+    an item for each page. Leave out properties that are equal for all pages. Return an empty tuple if all
+    savings are equal. `seed`: the random seed of the resamples for confidence intervals."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]
@@ -160,8 +161,8 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last one, in a row for each resample. A row of
-    `weights` is a resample: the number of times that each page was drawn."""
+    """Return a row for each resample, with Spearman's correlation of each column with the last column. A row
+    of `weights` is a resample: the number of times that each page was drawn."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

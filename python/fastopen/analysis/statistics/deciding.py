@@ -1,4 +1,4 @@
-"""Find the setting, such as the RTT, or the randomly varied input that affects TFO's saving most."""
+"""Find the factor, such as the RTT, or the randomly sampled input that affects TFO's saving most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
 from fastopen.experiments import UNKNOWNS, Experiment, Factor, draw_of, treatments_of
 
-# A factor decides if it explains more of the variance of the savings than everything else together.
+# A factor decides only if it explains at least this fraction of the variance of the savings.
 SHARE_MIN: Final = 0.5
 # A factor does not decide if the median savings at its values differ by fewer percentage points.
 SPAN_MIN: Final = 1.0
@@ -27,6 +27,7 @@ class FactorLevel:
 
     @property
     def saving_percent(self) -> float:
+        """Return the median saving over the results, in percent of the page load time."""
         return median(cell.improvement_percent or 0.0 for cell in self.cells)
 
     @property
@@ -37,21 +38,21 @@ class FactorLevel:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The setting (`factor`), such as the RTT, that explains most of the variance of the savings by TFO."""
+    """The factor, such as the RTT, that explains most of the variance of the savings by TFO."""
 
     factor: Factor
     together: tuple[Factor, ...]
-    """Other factors that vary together with `factor`, such as the RTT and the rates of `4g` and `fibre`."""
+    """Other factors that vary only together with `factor`, as RTT and rates do in named networks."""
     levels: tuple[FactorLevel, ...]
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the setting, such as the RTT or the HTTP version, that explains most of the differences between
-    the savings in `cells`. Only savings with warm TFO cookies count, or with cold ones if the run has no warm
-    ones. Settings that vary together, as in named networks, count as one.
+    """Return the factor, such as the RTT or the version of HTTP, that explains most of the differences
+    between the savings in `cells`. Only savings with warm TFO cookies count, or with cold cookies if the run
+    has no warm ones. Factors that vary only together, as in named networks, count as one factor.
 
-    None if fewer than two settings vary, if no setting explains the fraction SHARE_MIN of the variance, or if
-    the median savings for its values differ by less than SPAN_MIN."""
+    Return None if fewer than two factors vary, if no factor explains the fraction SHARE_MIN of the variance,
+    or if the median savings at its values differ by less than SPAN_MIN."""
     # An experiment is a full factorial design, so the sums of squares between groups can be added.
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
@@ -98,7 +99,7 @@ class Sensitivity:
     @property
     def rest(self) -> float:
         """Return the fraction of the variance of the saving's ranks, 0 to 1, that no single input explains.
-        It comes from the order of simultaneous requests and from interactions of inputs."""
+        Its causes are the order of simultaneous requests and interactions between inputs."""
         # Inputs are drawn independently, so their fractions add up. An input without any effect explains
         # 1 / (draws - 1) by accident.
         accident = 1 / (self.draws - 1)
@@ -106,15 +107,15 @@ class Sensitivity:
 
     @property
     def most(self) -> str | None:
-        """Return the name of the randomly sampled input on which the saving by TFO depends most. None if this
-        input explains no more of the saving's variance than remains unexplained (`rest`)."""
+        """Return the name of the sampled input on which the saving by TFO depends most. Return None if this
+        input explains no more of the variance than the unexplained fraction (`rest`)."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the correlations of a page's saving with the uncertain inputs that `--vary` samples. None if the
-    run samples none, if anything else is random, for fewer than DRAWS_MIN samples, or for equal savings."""
+    """Return the correlations of a page's saving with the uncertain inputs that `--vary` samples. Return None
+    without `--vary`, if anything else is random, for fewer than DRAWS_MIN samples, or for equal savings."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

@@ -12,7 +12,7 @@ from fastopen.experiments import Cell, Experiment, loaded_with
 from fastopen.pages.model import Resource
 from fastopen.runs import LoadRow, RunStore
 
-# TCP's header without options, and the room that the kernel leaves for TCP's options in a SYN with data
+# The TCP header without options, and the room that the kernel leaves for TCP's options in a SYN with data
 # (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
 HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 
@@ -32,35 +32,34 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on connections and their first packets in one page load. The counts are of connections with
-    TLS. A figure is None if it is unknown; `client_bytes` also over QUIC."""
+    """Figures on connections and their first packets in one page load. A figure is None if it is unknown."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS
     over TCP, this is the smallest ClientHello of the load's TCP connections."""
     secured_connections: int
+    """The number of connections with TLS."""
     most_to_a_host: int
     """The largest number of connections with TLS to one host."""
     resumed_connections: int
+    """The number of connections that resumed a TLS session."""
     early_connections: int
     """The number of connections whose early data the origin read before the handshake was complete."""
     first_byte_rtts: float | None
     """The time from opening the document's connection to the first byte of the response, in RTTs."""
     client_bytes: int | None = None
-    """The bytes of the first flight on the document's TCP connection: ClientHello and early data, or, in
-    cleartext, the request."""
+    """The bytes of the first flight on the document's TCP connection: TLS and early data, or the request."""
     quic_connections: int = 0
     """The number of QUIC connections, which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
-    """For each connection whose SYN held the ClientHello but not all of its early data: the bytes of both.
-    The rest of the early data came with the client's Finished, so early data saved nothing."""
+    """The size of ClientHello and early data on each connection whose SYN held only a part of the early data.
+    The rest came with the client's Finished, so early data saved nothing."""
 
 
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return figures on the first flights of connections, by the index of the cell (a page over one network
-    with one setting, with or without TFO). They come from the cell's first valid load."""
+    """Return figures on the first flights in each cell's first valid load, by the index of the cell."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:

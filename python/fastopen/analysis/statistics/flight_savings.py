@@ -24,12 +24,12 @@ SESSIONS: Final = get_args(SessionStart)
 
 @dataclass(frozen=True)
 class HandshakeKinds:
-    """The handshakes of a connection with TLS before its first request. `session`: new, resumed, or with
-    early data. `without_tcp`: True if nothing waits for a TCP handshake, because of TFO or QUIC."""
+    """The handshakes that the first request on a connection with TLS waits for."""
 
     session: str
-    """One of SESSIONS; `resumed` if the origin rejects early data."""
+    """The kind of TLS session, one of SESSIONS. It is `resumed` if the origin rejects early data."""
     without_tcp: bool
+    """True if the request does not wait for a TCP handshake, because of TFO or QUIC."""
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "HandshakeKinds | None":
@@ -45,22 +45,22 @@ class FlightSaving:
     """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and its upper bound."""
 
     baseline: int
-    """The index of the cell (result) to compare with. It has the same HTTP version, but HTTP/3 is compared
-    with HTTP/2, if loaded, because both send several requests at once."""
+    """The index of the cell with which this cell is compared. It has the same version of HTTP. But HTTP/3 is
+    compared with HTTP/2, if loaded, because both send several requests at once."""
     percent: float
     """The saving in percent of the median page load time of the baseline."""
     bound: Bound
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving clearly exceeds the time of the avoided handshakes (`bound`)."""
+        """Return True if the saving exceeds its upper bound by more than the tolerances of `Bound`."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Map the index of each result with TLS to the page load time that it saves by shorter handshakes. The
-    baseline has no TFO and, usually, a full TLS handshake. Leave out results without a page load time. Empty
-    if the run varies neither the TLS session nor the transport (QUIC)."""
+    """Return the page load time that each cell with TLS saves by shorter handshakes, by the cell's index. The
+    baseline has no TFO and the simplest kind of TLS session in the run. Leave out cells without a page load
+    time. Return an empty mapping if the run varies neither the TLS session nor the transport (QUIC)."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -101,8 +101,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, HandshakeKinds]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the most time that the shorter handshakes of each result can save, by the result's index.
-    `compared`: (baseline to compare with, handshakes of the result), by the same index."""
+    """Return the upper bound on the time that shorter handshakes can save in each cell, by the cell's index.
+    `compared`: (baseline of the cell, handshakes of the cell), by the same index."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())
@@ -124,14 +124,15 @@ def _bounds(
 def _avoided(
     connection: Connection, plain: HandshakeKinds, shorter: HandshakeKinds, network: Network
 ) -> Span | None:
-    """Return the time span of a connection's handshakes that the kind `shorter`, not `plain`, would avoid."""
+    """Return the part of a connection's handshakes, which are of the kind `plain`, that would not be needed
+    with handshakes of the kind `shorter`, as a time span. Return None if all of them would be needed."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0
     if connection.tls is None or shorter.session == plain.session:
         return tcp if tcp_ns else None
     secured_ns = connection.tls.secured_ns
     tls_ns = max(secured_ns - tcp[1], 0)
-    # A resumed session needs one round trip: no certificates, nor a second round trip with TLS 1.2.
+    # A resumed session needs one round trip, without certificates, even with TLS 1.2.
     if shorter.session == "resumed":
         rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
         if connection.host in RESOLVERS and network.resolver_rtt_us is not None:

@@ -1,8 +1,7 @@
 """Compute 95 % intervals of a median and of the difference of two medians, from order statistics.
 
 The intervals assume nothing about the distribution of the values, and need no random numbers.
-benches/intervals.py measures how often they contain the true value.
-"""
+benches/intervals.py measures how often they contain the true value."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,7 +13,7 @@ Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 # With fewer values there is no interval, because their spread shows little about the population.
 VALUES_MIN: Final = 3
-# With fewer values, all lie on one side of the true median too often (2 * 0.5^n > 5 %) for a 95 % interval.
+# With fewer values, all are on one side of the true median too often for a 95 % interval: 2 * 0.5^n > 5 %.
 FULL_MIN: Final = 6
 
 
@@ -39,10 +38,11 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 @cache
 def interval_ends(size: int) -> tuple[int, float]:
-    """Return (k, fraction) for the 95 % interval of the median of `size` values. It begins at this fraction
-    of the way from the k-th smallest value to the next one, and ends likewise near the largest value."""
+    """Return (k, fraction) for the 95 % interval of the median of `size` values. The interval begins at this
+    fraction of the way from the k-th smallest value to the next larger value, and ends at this fraction of
+    the way from the k-th largest value to the next smaller value."""
     # Each value lies below or above the median with equal probability. Count, in exact integers, the cases
-    # with fewer than `rank` values on one side. `scale` makes 5 % of all cases an integer, too.
+    # with fewer than `rank` values on one side. `scale` also makes 5 % of all cases an integer.
     scale = round(1 / (1 - CONFIDENCE))
     missed, outside, more, rank, cases = 2**size, 0, 2 * scale, 0, 1
     while outside + more <= missed:
@@ -76,8 +76,7 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability, 0 to 1, that the `median_interval` of this many values contains the true
-    median."""
+    """Return the probability that the `median_interval` of this number of values has the true median."""
     # The whole range of values contains the median unless all values lie on one side of it.
     if values < VALUES_MIN:
         return 0.0

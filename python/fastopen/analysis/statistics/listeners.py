@@ -12,13 +12,14 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """A listening socket (`place`) of an external server: its TFO queue lengths, and sums over TFO loads."""
+    """A listening socket of an external server, and its use in all loads with TFO."""
 
     place: str
     """Address and port, such as `0.0.0.0:80`."""
     queues: tuple[int | None, ...]
-    """The distinct lengths of the listener's TFO queue in these loads; None if a length could not be read."""
+    """The distinct limits on TFO connections in their handshake (TCP_FASTOPEN); None if one is unreadable."""
     connections: int
+    """The number of connections that clients opened to the listener."""
     syn_data: int
     """The number of these connections on which the listener accepted data in the SYN."""
 
@@ -29,9 +30,9 @@ class ServerUse:
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
-    """The number of connections that arrived when the TFO queue of a listener was full."""
+    """The number of TFO connections that arrived when a listener was at its limit."""
     upstream_connections: int
-    """Connections from external servers to the origins, in all loads of setups with `upstream_tfo`."""
+    """The number of connections from external servers to the origins, in all loads with `upstream_tfo`."""
     upstream_syn_data: int
     """The number of these connections that carried data in their SYN, according to the origins' kernel."""
 
@@ -39,8 +40,8 @@ class ServerUse:
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """Return the kernel's counts of TFO on external servers, such as nginx. None if no load used such a
-    server with TFO: from the client, or from the server to the origins behind it (`upstream_tfo`)."""
+    """Return the kernel's counts of TFO on external servers, such as nginx. Return None if no load used TFO
+    with such a server, neither from the client nor to the origins behind the server (`upstream_tfo`)."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

@@ -16,12 +16,12 @@ SYN_TIMEOUT_MS: Final = 1000.0
 # Share of paths that drop SYNs with data or the TFO option. Other studies found more (docs/paths.md).
 DROPPING_SHARE: Final = 0.06
 DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
-ALIKE_MS: Final = 1.0
+ALIKE_MS: Final = 1.0  # the largest difference between times that count as the same
 
 
 @dataclass(frozen=True)
 class Payoff:
-    """The time that TFO saves on a page over an open path, and costs behind a middlebox (`path`)."""
+    """The time that TFO saves on a page over an open path, and costs over a path with a middlebox."""
 
     page: str
     rtt_ms: float
@@ -30,10 +30,10 @@ class Payoff:
     saved_ms: float
     """The median saving over pairs of loads on the open path."""
     cost_ms: float
-    """The median time that TFO costs behind the middlebox: negative if TFO saves time there, infinite if no
-    load with TFO finishes there."""
+    """The median time that TFO costs behind the middlebox: negative if it saves time, infinite if no load
+    with TFO finishes."""
     otherwise: str = ""
-    """The values of other settings that the run varies, as text; empty if they make no difference here."""
+    """The values of other settings that the run varies, as text; empty if they do not affect the times."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving per visit, in ms, if a fraction of the paths breaks TFO. `share`: this
@@ -43,10 +43,10 @@ class Payoff:
         return (1 - share) * self.saved_ms - cost_ms
 
     def break_even_share(self, visits: int = 1) -> float | None:
-        """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. 0 if TFO saves
-        nothing over an open path; None if TFO costs nothing over a broken path.
+        """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. Return 0 if TFO
+        saves nothing over an open path, and None if TFO costs nothing over a broken path.
 
-        `visits`: the number of visits over a broken path of which only the first costs time. It is more than
+        `visits`: the number of visits over a broken path, of which only the first costs time. It is more than
         1 for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
         if self.saved_ms <= 0:
             return 0.0
@@ -61,6 +61,7 @@ class Payoff:
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
+        """Return the times and shares with the keys of docs/json.md. `cost_ms` is None if infinite."""
         names = ("page", "rtt_ms", "arm", "path", "otherwise", "saved_ms")
         return {
             **{name: getattr(self, name) for name in names},
@@ -73,8 +74,8 @@ class Payoff:
 
 def payoffs(results: Results) -> Iterator[Payoff]:
     """Yield the time that TFO costs behind each middlebox, and the time that it saves without the middlebox,
-    for each page, network and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only some
-    hosts (`path_share` below 1), or that were not compared with an open path."""
+    for each page, RTT, setup and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only
+    some hosts (`path_share` below 1), or that were not compared with an open path."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
@@ -84,9 +85,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. Return, for
-    each group, the names of its middleboxes, and the items of the first one. `found`: an item for each
-    middlebox on each network, for one page, with either cold or warm TFO cookies."""
+    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. Return
+    (names of the middleboxes, the items of `found` for the first of them) for each group. `found` has an item
+    for each middlebox on each network, all for one page and one kind of TFO cookies."""
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in grouped((one.path, one) for one in found).items():
         for paths, others in alike:

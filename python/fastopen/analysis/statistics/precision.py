@@ -1,4 +1,4 @@
-"""Compute the width of the intervals of TFO's savings, and the number of repeats for a wanted width."""
+"""Compute the precision of TFO's savings (the width of their intervals), and the repeats that it needs."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,16 +14,15 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """The condition on which a run stops adding repeats: each improvement is precise enough, or there are
-    `max_repeats` repeats. It is precise enough if half the width of its 95 % interval is at most
-    `half_width_percent`, in percentage points."""
+    """The condition on which a run stops adding repeats: half the width of each improvement's 95 % interval
+    is at most `half_width_percent` percentage points, or there are `max_repeats` repeats."""
 
     half_width_percent: float
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next: repeats of pages whose results are not precise enough. Empty if all
-        results are precise enough or have `max_repeats` repeats."""
+        """Return the jobs to run next: further repeats of comparisons whose results are not precise enough.
+        Return an empty list if all results are precise enough or have `max_repeats` repeats."""
         planned_repeats = run.planned_repeats()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_repeats_help, results.cells):
@@ -49,17 +48,18 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if more repeats narrow the saving's interval: with TFO, without randomly drawn inputs."""
+    """Return True if more repeats can narrow the interval of the saving. They cannot if the repeats sample
+    uncertain inputs, and results without TFO have no saving."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-# Estimates from few pairs are guesses, so a step raises the number of pairs to at most this multiple.
+# Estimates from few pairs are uncertain, so one step multiplies the number of pairs by at most this factor.
 STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half the width of the improvement's 95 % interval, in percentage points. 0 if nothing is random.
-    None if repeats sample uncertain inputs, or for fewer than FULL_MIN pairs of loads."""
+    """Return half the width of the improvement's 95 % interval, in percentage points. Return 0 if nothing is
+    random, and None if repeats sample uncertain inputs or there are fewer than FULL_MIN pairs of loads."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
@@ -69,9 +69,8 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Estimate the total number of pairs of loads, with and without TFO, that makes a result precise enough:
-    half the width of its interval is then `wanted_percent` percentage points. None if the present width is
-    unknown."""
+    """Estimate the total number of pairs of loads, with and without TFO, for which half the width of the
+    result's interval is `wanted_percent` percentage points. Return None if the present width is unknown."""
     width = half_width_percent(result)
     if width is None:
         return None
@@ -81,8 +80,8 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """Return the number of pairs of loads, with and without TFO, to add in the next step. 0 if half the width
-    of the interval is at most `wanted_percent` percentage points."""
+    """Return the number of pairs of loads, with and without TFO, to add in the next step. Return 0 if half
+    the width of the interval is at most `wanted_percent` percentage points."""
     needed = pairs_needed(result, wanted_percent)
     if needed is None:
         return max(1, FULL_MIN - result.pairs)

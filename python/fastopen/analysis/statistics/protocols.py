@@ -8,16 +8,15 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# The protocols in words, by two flags: all URLs are encrypted, at least one URL is encrypted.
+# Text by (all requests are encrypted, at least one request is encrypted).
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
-"""(request is encrypted, HTTP version, recording names a version). The last value is None unless the setup
-takes both the HTTP version and the security from the recording."""
+"""The protocol of a request: (True if it is encrypted, HTTP version, True if the recording names a version).
+The last value is None unless the setup takes both the HTTP version and the security from the recording."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the protocols with which these results were measured, such as `HTTPS, HTTP/1.1 and HTTP/2`;
-    empty if `cells` is empty."""
+    """Return the protocols of these results, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty without results."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""
@@ -29,7 +28,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 
 def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
     """Return a warning if the results in cleartext and the results with TLS were measured with different
-    versions of HTTP. Return an empty text if not."""
+    versions of HTTP. Otherwise, return an empty text."""
     setups = results.experiment.setups
     of_clear, of_tls = (
         http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])
@@ -46,7 +45,7 @@ def http_of(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Return True if all connections of these results' loads use QUIC, so that no connection can use TFO."""
+    """Return True if the loads of these results used only QUIC, so that no connection could use TFO."""
     return all(_of_quic(results, cell) for cell in cells)
 
 

@@ -1,8 +1,7 @@
 """Compare the rows of published tables with measured results, and label the differences.
 
-Use the published times after correction of misprints, wrong units and swapped columns (see PublishedCell). A
-label also marks a printed percentage that does not agree with the corrected times.
-"""
+The published times are those after correction of misprints, wrong units and swapped columns (PublishedCell).
+A label also marks a printed percentage that does not agree with the corrected times."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,15 +15,14 @@ from fastopen.experiments import Comparison, PublishedCell, baseline_of, headlin
 
 # Improvements agree if they differ by at most this many percentage points.
 AGREE_POINTS: Final = 3.0
-# Rounding cannot explain a larger difference between the printed percentage and the times.
+# Rounding cannot explain a larger difference between the printed percentage and that of the printed times.
 PRINTED_POINTS: Final = 1.0
-# A handshake takes one RTT, and the request that waits for it at least one more. So TFO saves half at most.
+# A handshake takes one RTT, and the request that waits for it at least another. So TFO saves at most half.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding on a row of a published table (theirs) or on our measurement of it (ours). The values are the
-    texts that tables show."""
+    """A finding on a published row (theirs) or our measurement of it (ours). Tables print the values."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"
@@ -40,7 +38,7 @@ class Label(StrEnum):
 @dataclass(frozen=True)
 class Discrepancy:
     """A row of a published table, and the measured results to compare with it: `baseline` without TFO, and
-    `headline` with TFO, with warm cookies if measured. Each is None if it was not measured."""
+    `headline` with TFO, with warm cookies if measured. A result is None if it was not measured."""
 
     comparison: Comparison
     published: PublishedCell
@@ -49,6 +47,7 @@ class Discrepancy:
 
     @property
     def improvement_percent(self) -> float | None:
+        """Return the measured saving by TFO, in percent; None if it is unknown."""
         return None if self.headline is None else self.headline.improvement_percent
 
     @property
@@ -64,8 +63,8 @@ class Discrepancy:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Return the findings on the published row: first on its own figures, then on our measurement and its
-        comparison with the published figures."""
+        """Return the findings: first those on the figures of the published row itself, then those on our
+        measurement and its comparison with the published figures."""
         return tuple(self._labels())
 
     def _labels(self) -> Iterator[Label]:
@@ -93,8 +92,8 @@ class Discrepancy:
 
 
 def discrepancies(results: Results) -> list[Discrepancy]:
-    """Return each published row whose page and network the run measured, together with the measured results.
-    The order is that of the run's tables. If several setups were measured, take only the first."""
+    """Return each published row whose page and network the run measured, together with the measured results,
+    in the order of the run's tables. If several setups were measured, use only the first of them."""
     found = []
     for page in results.pages:
         seen: set[int] = set()
@@ -108,9 +107,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Return (published, measured) growth for each page: the load time without TFO that each ms of RTT adds,
-    in ms. It approximates the number of successive round trips of a load. Leave out pages that were loaded
-    with only one RTT. `found`: the published rows and the measured results."""
+    """Return (published slope, measured slope) for each page: the number of ms by which each ms of RTT
+    lengthens the load without TFO. It approximates the number of successive round trips of a load. Leave out
+    pages that were loaded with only one RTT. `found`: the published rows and the measured results."""
     points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for one in found:
         if one.baseline_ms is not None:

@@ -1,4 +1,4 @@
-"""Compute the results of a run, from which tables, documents and verdicts are made."""
+"""Compute the results of a run, on which tables, JSON documents and verdicts are based."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run. `cells`: a result for each page, network, setup and use of TFO."""
+    """The results of a run. `cells` has the result of each cell."""
 
     experiment: Experiment
     status: str
@@ -41,47 +41,46 @@ class Results:
     measured_rtt_ms: dict[tuple[str, int], float]
     """The median of the RTTs measured in the emulated networks, by page and network."""
     published: dict[tuple[str, int], PublishedCell]
-    """The published figures to compare measured results with, by page and network."""
+    """The published figures to compare with the measured results, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Figures from browsers by cell index, for cells whose settings produce such figures."""
+    """Figures from browsers, by cell index; only of cells whose settings produce such figures."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Figures on the first packets of connections in the cell's first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """Savings over the simplest start of connections, by cell index; empty if starts do not vary."""
+    """Savings by TFO, session resumption and early data together, by cell index (see `flight_savings`)."""
     server_use: ServerUse | None = None
-    """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
+    """The kernel's reports on external servers; None if none of them was used with TFO."""
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """The reasons why cells are slower with TFO, or over a shorter RTT, by cell index. Like `setup_reasons`,
-    it is empty unless set by `attribution.with_reasons`."""
+    """The reasons why cells are slower with TFO, or slower than over a longer RTT, by cell index. Like
+    `setup_reasons`, it is empty unless set by `attribution.with_reasons`."""
     setup_reasons: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version or,
-    unlike the faster one, resumes sessions or sends early data."""
+    """The reasons why a cell is slower than another cell with an older version of HTTP or a simpler kind of
+    TLS session, by the indices of the slower and the faster cell."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Return a page's results by network and settings (a row of its table), in order, and then by the
-        use of TFO, such as `off` or `warm`."""
+        """Return a page's results by comparison (one row of its table), in order, and then by arm."""
         rows = grouped((one.cell.comparison, one) for one in self.cells if one.cell.page == page)
         return {row: {one.cell.arm.name: one for one in ones} for row, ones in rows.items()}
 
     def groups_differing_in(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Group results of the same page that differ only in the use of TFO and in the settings (factors)
-        with these names, such as `http`."""
+        """Group results of the same page that differ only in the arm and in the factors with these names."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
 
     def metrics_of(self, page: str) -> list[BrowserMetrics]:
+        """Return the figures that browsers reported for the cells of this page."""
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
         return [one for one in found if one is not None]
 
     def has_random_loss(self, cell: CellResult) -> bool:
+        """Return True if the network of this result loses packets at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
         """Return True if the ClientHello of this result does not fit into a SYN, so that TFO saves no round
         trip, although every TCP connection had data in its SYN."""
-        # The ClientHello on the document's connection in the first valid load, else that load's smallest.
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:
@@ -91,8 +90,8 @@ class Results:
         return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note below a table on savings that exceed their upper bound; empty if `beaten`, the
-        results with such savings, is empty."""
+        """Return the note below a table on savings that exceed their upper bound. `beaten`: the results with
+        such savings. If there are none, the note is empty."""
         cells = list(beaten)
         if not cells:
             return ""
@@ -107,8 +106,8 @@ class Results:
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the distribution of the savings over all pages for each network, setup (client, servers,
-        TLS), kind of time (real or virtual) and use of TFO. Empty for fewer than PAGES_MIN pages."""
+        """Return the distribution of the savings over all pages for each combination of network, setup,
+        engine and use of TFO. Return an empty list for fewer than PAGES_MIN pages."""
         return distributions(self)
 
 

@@ -17,7 +17,7 @@ class Effect(StrEnum):
     UNCLEAR = "unclear"
     """The interval contains both 0 and effects that are at least as large as the smallest effect."""
     UNKNOWN = "unknown"
-    """There are too few valid repeats for an interval."""
+    """There are too few valid repeats for a confidence interval."""
 
 
 class Verdict(StrEnum):
@@ -43,9 +43,8 @@ class Verdict(StrEnum):
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Judge the effect of TFO on the page load time from the confidence interval of the saving. `smallest`:
-    the smallest change that matters. If the interval excludes 0, but the median saving is below `smallest`,
-    the effect is NONE."""
+    """Judge the effect of TFO on the page load time from the confidence interval of the saving. If it
+    excludes 0, but the median saving is below `smallest`, the smallest effect, return NONE."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -54,9 +53,9 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect (`value`) whose confidence `interval` excludes 0: 1, -1, or 0 if the
-    effect is too small to matter. If the interval contains 0, return 0 if all of it is too small to matter,
-    else None: the sign is uncertain. `matters`: the smallest size that matters."""
+    """Return the sign of an effect, 1 or -1; 0 if the effect is too small to matter; None if the sign is
+    uncertain. If the confidence `interval` of the effect excludes 0, its `value` decides whether it matters.
+    Otherwise, its whole interval has to be too small. `matters`: the smallest size that matters."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -72,8 +71,7 @@ def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median saving by TFO is at least the smallest effect that matters, even if the
-    confidence interval contains 0."""
+    """Return True if the median saving by TFO is at least `smallest`, even if its interval contains 0."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
