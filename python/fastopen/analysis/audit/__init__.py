@@ -10,8 +10,8 @@ from fastopen.common.grouping import grouped
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[AuditFinding]:
-    """Check the rows of published tables. The rows of one experiment are one table. Return the findings,
-    ordered by experiment and line."""
+    """Check the rows of published tables. The rows of one experiment form one table. Return the findings in
+    the order of the tables and, within a table, of the lines."""
     ordered: list[AuditFinding] = []
     for table in grouped((cell.experiment, cell) for cell in cells).values():
         seconds, wrong_units = true_units(table)

@@ -10,7 +10,7 @@ Kind = Literal[
     "below_rtt", "below_rate", "duplicate",
 ]  # fmt: skip
 
-# The meaning of each kind, as shown to readers. docs/audit.md gives the reasons.
+# The meaning of each kind, as printed for users. docs/audit.md gives the reasons.
 MEANING: Final[dict[Kind, str]] = {
     "improvement": "the printed improvement contradicts the cell's own two times",
     "rounding": "the printed improvement is the cell's own, but rounded wrongly",
@@ -26,14 +26,14 @@ MEANING: Final[dict[Kind, str]] = {
     "duplicate": "the same cell appears twice, with different times",
 }
 
-# Kinds that are questions about a cell and not faults, because a load can have such times.
+# Kinds that are questions about a row and not faults, because loads can have such times.
 QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A fault of one row of a published table, or a doubt about the row. `kind` is a key of MEANING, such as
-    `monotony`: the page loads sooner over a longer RTT. `detail`: the fault with its figures, as text."""
+    """A fault of one row of a published table (`cell`), or a doubt about the row. `kind` is a key of MEANING,
+    such as `monotony`: the page loads sooner over a longer RTT. `detail`: the fault with its figures."""
 
     cell: PrintedCell
     kind: Kind

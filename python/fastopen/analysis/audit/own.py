@@ -1,13 +1,13 @@
 """Convert fastopen's own results (`fastopen report -f csv`) to a table of published figures, for `audit`.
 
-Each result with TFO becomes a row, together with the result without TFO, rounded as in the terminal."""
+A row has a result with TFO and the matching result without TFO, rounded as `fastopen report` prints them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastopen.common.errors import InputError
 
-# A CSV file with all of these columns is recognised as results of fastopen.
+# A CSV file with all of these columns is recognised as the output of `fastopen report -f csv`.
 MARKS: Final = (
     "page",
     "rtt_ms",
@@ -27,12 +27,12 @@ def printed_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Convert rows of `fastopen report -f csv` to the columns of experiments/published.csv. Join each row
     with TFO with the matching row without TFO, and yield (line number, joined row). `numbered`: the rows
-    with their line numbers. `path`: the file, for messages. Raises InputError for malformed numbers."""
+    with their line numbers. `path`: the file, for messages. Raises InputError for a malformed number."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that depend on other columns, such as key share on TLS: they distinguish no rows.
+        # Leave out columns that depend on other columns, as the key share on TLS. They distinguish no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )
@@ -59,7 +59,8 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the number in a CSV row's column `name` as text, rounded to 0.1. `place`: its file and line."""
+    """Return the number in the column `name` of a CSV row as text, rounded to 0.1. Raises InputError if it is
+    not a number. `place`: the file and line of the row, for the message."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -67,14 +68,15 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the protocols with which the row's connections start, such as `tls+tfo` (see FIRST_FLIGHTS)."""
+    """Return the protocols with which the row's connections start, a key of FIRST_FLIGHTS, such as `tls+tfo`.
+    If it is uncertain, return the key with the fewest round trips."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
-    # Resuming a TLS 1.2 session saves one of two round trips.
     words = row["transport"].split("+")
-    # Only https URLs use TLS, and the row does not show how many. Cleartext needs the fewest round trips.
+    # Only https URLs use TLS, and the row does not show how many these are.
     if row.get("security") == "recorded":
         return "tfo" if "tfo" in words else "tcp"
+    # Resuming a session of TLS 1.2 saves one of two round trips.
     if words[0] == "tls" and row.get("tls") == "1.2" and row.get("session") != "resumed":
         words[0] = "tls1.2"
     if words[0] == "tls" and row.get("session") == "early":

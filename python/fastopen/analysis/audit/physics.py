@@ -5,8 +5,7 @@ TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RT
 waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved. No
 bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
-Load time must also grow with the RTT, but not much faster, and similarly with and without TFO.
-"""
+Load time must also grow with the RTT, but not much faster, and similarly with and without TFO."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 }
 # Published times are means of few loads, so an excess over a bound is reported only above this factor.
 SLACK: Final = Decimal("1.02")
-# A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
+# A larger factor for bounds that come from a load of the page at another RTT, which are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
-# The time of a load that only waits for round trips grows like the RTT. The additional half is for noise.
+# The time of a load that only waits for round trips grows by the factor of the RTT. Noise may add half of it.
 GROWTH_MAX: Final = Decimal("1.5")
-# A fall to at least this fraction of the previous slope may be noise, because published loads are few.
+# The load time that each ms of RTT adds may fall to this fraction by noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
@@ -64,12 +63,12 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the minimum number of round trips from opening a connection without TFO to the first byte of
-        the response."""
+        """Return the least round trips from opening a connection without TFO to the response's first byte."""
         return FIRST_FLIGHTS[self.cell.flight_off]
 
     @property
     def trips_saved(self) -> int:
+        """Return the number of round trips that TFO or early data saves on each connection."""
         return self.trips_off - FIRST_FLIGHTS[self.cell.flight_tfo]
 
     @property
@@ -113,8 +112,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row, of those with a shorter RTT above 0, whose load time fits the fewest
-    handshakes; to None without such a row."""
+    """Map each RTT to the row, among all rows with a shorter RTT above 0, whose load time has room for the
+    fewest handshakes. Map it to None if there is no such row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -150,9 +149,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on implausible changes of the page load time between rows of a published table.
-    An example is a page that loads faster over a longer RTT. `series`: the rows for one page over networks
-    that differ only in RTT."""
+    """Return findings on implausible changes of the page load time between published rows, such as a shorter
+    time over a longer RTT. `series`: the rows for one page over networks that differ only in RTT."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -162,7 +160,7 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
             found.append(AuditFinding(one.cell, "duplicate", f"other times than in {there}"))
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
-    # A wrong time also changes the slopes next to it, so report no questions on these slopes.
+    # A wrong time also changes the slopes next to it, so do not question these slopes as well.
     explained = {finding.cell.line for finding in steps}
     explained |= {one.cell.line for one in in_order if not one.unit_is_right}
     found += steps
@@ -209,13 +207,14 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """The load time that each ms of RTT adds, `before` and `after` the middle of three rows. `kept` is 1 if
-    the second slope exceeds half of the first, else -1. It is 0 if the times are rounded too much to tell."""
+    """The slope, in ms per ms of RTT, of the load time between the first two of three rows (`before`) and
+    between the last two (`after`)."""
 
     name: str
     before: Decimal
     after: Decimal
     kept: int
+    """1 if `after` exceeds half of `before`, else -1; 0 if the times are rounded too much to decide."""
 
 
 def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:

@@ -2,8 +2,7 @@
 
 A unit is impossible if the page would load before its first response can arrive. It is absurd if the page
 would take longer than any person or program waits. If the printed unit is impossible or absurd and the other
-unit is neither, the times are in the other unit.
-"""
+unit is neither, the times are in the other unit."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -15,21 +14,21 @@ from fastopen.analysis.audit.table import FIRST_FLIGHTS, UNITS_S, PrintedCell, d
 
 Pair = tuple[Decimal, Decimal]
 
-# Distances by which a value may lie below and above its printed figure, in units of the last printed digit.
+# The most by which a value may lie below and above its printed figure, in units of the last printed digit.
 NEAREST: Final = (Decimal("0.5"), Decimal("0.5"))
 UP: Final = (Decimal("0.999999"), Decimal(0))
 DOWN: Final = (Decimal(0), Decimal("0.999999"))
 WAYS: Final = (NEAREST, UP, DOWN)
 # Longer page loads are absurd: Chromium gives up on a connection after four minutes, and servers earlier.
 PLAUSIBLE_S: Final = Decimal(300)
-# On slow links, the time to transfer ten megabytes is the limit. Nearly all pages are smaller.
+# On slow links, a load may take the time to transfer ten megabytes. Nearly all pages are smaller.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, in percent, that agree with the two printed times: the
-    exact times are unknown, because they were rounded. `swapped`: exchange the two times first."""
+    """Return the smallest and the largest improvement, in percent, that agree with the two printed times,
+    which were rounded. `swapped`: exchange the two times first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -45,11 +44,10 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     """Return findings on printed improvements (in percent) that do not follow from the two times in their
     row, or are rounded wrongly. A table may round to the nearest digit, or all improvements up, or all down.
-    Leave out improvements that are medians over pairs of loads, as the printed times do not give them."""
+    Leave out improvements that are medians over pairs of loads, which do not follow from the two times."""
     printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
-    # A table may round up or down instead of to the nearest digit, but must do so in every row.
     one_way = any(all(_fits(cell, way) for cell in fine) for way in WAYS)
     swapped = bool(wrong) and all(_fits(cell, NEAREST, swapped=True) for cell in wrong)
     found = [finding for cell in wrong for finding in _contradiction(cell, table_is_swapped=swapped)]
@@ -95,8 +93,8 @@ def _between(values: Pair) -> str:
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Find the rows of a table whose times are not in the printed unit. Return the true unit of each row's
-    times (in seconds, by line number), and the findings on wrong units."""
+    """Find the rows of a table whose times are not in the printed unit. Return the true unit of the times of
+    each row, in seconds and by line number, and the findings on wrong units."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
     # Take the median, so that a single odd cell cannot decide on the unit of the whole table.

@@ -1,7 +1,6 @@
 """Read a table of published figures as printed, from a CSV file in the format of experiments/published.csv.
 
-Numbers stay decimals, because the number of printed digits shows how far a figure may have been rounded.
-"""
+Numbers stay decimals, because the number of printed digits shows how far a figure may have been rounded."""
 
 import csv
 import difflib
@@ -18,8 +17,8 @@ from fastopen.common.phrases import listed
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# Optional columns for more checks. published.csv does not have `pairs`, `requests` and `bytes` (of one load).
-# Without the columns of FLIGHTS, connections are cleartext TCP, without and with TFO.
+# Optional columns for more checks. published.csv does not have `pairs`, nor `requests` and `bytes` of a load.
+# Without the columns of FLIGHTS, the checks assume cleartext TCP, without and with TFO.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",
@@ -36,11 +35,9 @@ LINES_MAX: Final = 1_000_000
 # Longer numbers are not figures of a table, and computing with them would take too long.
 NUMBER_LENGTH_MAX: Final = 40
 
-
 # The minimum number of round trips from the start of a connection to the first byte of the response, by kind
 # of connection. A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes
-# two. TCP Fast Open (RFC 7413) saves the TCP handshake; early data (RFC 8446 2.3, RFC 9001 4.6) saves the
-# handshake of TLS.
+# two. TCP Fast Open (RFC 7413) saves TCP's handshake, early data (RFC 8446 2.3, RFC 9001 4.6) that of TLS.
 FIRST_FLIGHTS: Final = {
     "tcp": 2,
     "tfo": 1,
@@ -57,8 +54,8 @@ FIRST_FLIGHTS: Final = {
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row of a published table as printed: page load times without (`off`) and with TFO (`tfo`), in
-    `unit`. Other figures are None if the table does not print them."""
+    """One row of a published table as printed: page load times without TFO (`off`) and with TFO (`tfo`), in
+    `unit`. Figures that the table does not print are None."""
 
     line: int
     experiment: str
@@ -74,10 +71,11 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs whose median improvement is printed; 1 or None if computed from `off` and `tfo`."""
+    """The number of pairs of loads whose median improvement is printed; 1 or None if it is of two times."""
     flight_off: str = "tcp"
     """The kind of connection without TFO, a key of FIRST_FLIGHTS."""
     flight_tfo: str = "tfo"
+    """The kind of connection with TFO, a key of FIRST_FLIGHTS."""
 
     @property
     def half_digit(self) -> Decimal:
@@ -130,7 +128,7 @@ def read_table(path: Path) -> PrintedTable:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of the row's last line, fields): a quoted field can span several lines."""
+    """Yield (number of the row's last line, fields). A row can span several lines in a quoted field."""
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for row in reader:
@@ -195,7 +193,8 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """A CSV row at `place` (file and line). The methods raise InputError for a malformed field."""
+    """A CSV row at `place` (file and line). Its methods parse a field. They raise InputError if it is
+    malformed."""
 
     fields: Mapping[str, str]
     place: str

@@ -15,25 +15,24 @@ from fastopen.analysis.statistics import (
 
 
 class Basis(StrEnum):
-    """The method to compute a change between two runs: for equal repeats, pairs or independent samples."""
+    """The method to compute a change between two runs, which depends on how their loads correspond."""
 
     EXACT = "exact"
-    """Virtual time without randomness: a repetition has the same result."""
+    """Nothing is random in virtual time, so the change is exact."""
     PAIRED = "paired"
-    """The two loads of a repeat have the same random numbers, so the change is a median over repeats."""
+    """Both loads of a repeat have the same random numbers, so the change is a median over the repeats."""
     SAMPLES = "samples"
     """The loads are independent, so the change is the difference of two medians."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a figure, such as the page load time, from one run (`before`) to another (`after`). Both
-    are medians, in the figure's unit."""
+    """The change of a figure, such as the page load time, from its median in one run to that in another."""
 
     before: float
     after: float
     difference: float
-    """The change in the figure's unit; for pairs, the median of their differences."""
+    """The change in the figure's unit: of the medians or, for paired loads, the median of the changes."""
     percent: float | None
     """The change in percent of `before`; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
@@ -57,10 +56,10 @@ def change_of(
 ) -> Change | None:
     """Return the change of a figure, such as the page load time, between two runs. `before` and `after`: the
     figure by number of the repeat. `basis`: the method, such as the median over pairs. `relative`: also
-    compute the change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). Then the
-    interval covers 90 % of the paired changes, instead of the true median with 95 % confidence.
+    compute the change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`), so the
+    interval of paired changes covers 90 % of them, instead of the true median with 95 % confidence.
 
-    Return None without figures, without a pair, or for a change relative to 0."""
+    Return None if a run has no figures, if there is no pair, or if the change is relative to 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

@@ -13,12 +13,12 @@ from fastopen.experiments.factors import RTT
 
 
 class Outcome(StrEnum):
-    """The verdict on the change of a page load time between two runs."""
+    """The verdict on the change of a page load time from one run to another."""
 
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
     HARDLY = "hardly changed"
-    """The change is smaller than the smallest effect."""
+    """The change is certainly smaller than the smallest effect."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
@@ -33,7 +33,7 @@ class CellChange:
 
     page: str
     where: str
-    """The values that distinguish this result from others of its page and use of TFO, such as `20 ms`."""
+    """The values that distinguish this result from others of the same page and arm, such as `20 ms`."""
     before: CellResult
     after: CellResult
     basis: Basis
@@ -42,14 +42,15 @@ class CellChange:
     saving: Change | None
     """The change of the saving in percentage points; None for the baseline, or if a saving is unknown."""
     smallest: SmallestEffect
+    """The smallest change of the page load time that matters."""
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the loads that reports show. Their changes add up to that of the PLT."""
+    """The waits that differ between the two example loads, one of each run, that reports show."""
     reason: str
-    """The reason why the second run's shown load takes longer; empty if it does not, or if unknown."""
+    """The reason why the second run's example load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
-    """True if both runs must have the same loads, but their evidence (such as retransmissions) differs."""
+    """True if both runs have the same deterministic loads, but their evidence differs."""
 
     @property
     def name(self) -> str:
@@ -59,8 +60,7 @@ class CellChange:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the verdict on the change of the page load time, such as `slower`. It compares the interval
-        of the change with the smallest change that the experiment counts as an effect."""
+        """Return the verdict on the page load time, from the interval of its change and `smallest`."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -71,19 +71,18 @@ class CellChange:
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
-        """Map each kind of wait on the critical path to its change from the first to the second run, in ms.
-        Empty if a critical path is unknown."""
+        """Return the change of each kind of wait on the critical path, in ms; {} if a path is unknown."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of run A (`before`) with run B (`after`): changed results, and different `settings`."""
+    """The comparison of run A (`before`) with run B (`after`)."""
 
     before: Side
     after: Side
     settings: tuple[ComparedSetting, ...]
-    """Settings that differ between the runs."""
+    """The settings that differ between the runs, with their values."""
     factors: tuple[Factor, ...]
     """The factors that distinguish the results of a page, in the order of a table's columns."""
     cells: tuple[CellChange, ...]
@@ -91,11 +90,11 @@ class RunComparison:
     only_before: tuple[str, ...]
     """Names of the results that only A has."""
     only_after: tuple[str, ...]
+    """Names of the results that only B has."""
 
 
 def compare_runs(before: Side, after: Side) -> RunComparison:
-    """Compare two runs row by row of their tables of results. Raises InputError if no row of one matches a
-    row of the other."""
+    """Compare the results of two runs. Raises InputError if no results of the two runs match."""
     matching = match(before, after)
     varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
     factors = sorted((one for one in varying if one in matching.common), key=lambda one: one is RTT)
@@ -152,7 +151,7 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
         return Basis.EXACT
     repeats = old.plts_ms.keys() & new.plts_ms.keys()
     (was, first), (now, second) = ((run.seeds, run.results.experiment.vary) for run in runs)
-    # With other variations, equal seeds sample other inputs.
+    # If the runs vary different inputs, equal seeds do not sample equal values.
     alike = first == second and all(
         was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats
     )

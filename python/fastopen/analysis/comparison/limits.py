@@ -1,4 +1,4 @@
-"""Check changes between two runs against limits such as `plt +1%` and `saving -0.5`, so that CI can fail."""
+"""Check the changes between two runs against limits, such as `plt +1%`, so that CI can fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from fastopen.analysis.comparison.compare import CellChange
 from fastopen.common.errors import InputError
 
 Measure = Literal["plt", "saving"]
-# The accepted units of limits on each measure. Only a limit on savings may lack a unit.
+# The accepted units of the limits on each measure. Only a limit on savings may have no unit.
 UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving": ("", "points")}
 _LIMIT: Final = re.compile(
     r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"
@@ -20,7 +20,7 @@ ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage poi
 
 
 class LimitVerdict(StrEnum):
-    """The result of checking one limit on the change of one result between two runs."""
+    """The verdict on whether the change of one result between two runs keeps a limit."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -34,7 +34,7 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit on the change of page load times or of TFO's savings between two runs, such as `plt +10ms`."""
+    """A limit on the change of page load times or savings by TFO between two runs, such as `plt +10ms`."""
 
     text: str
     measure: Measure
@@ -46,6 +46,7 @@ class Limit:
     """`%`, `ms` or `points`."""
 
     def verdict(self, change: CellChange) -> LimitVerdict:
+        """Return the verdict on whether this change keeps the limit."""
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms
@@ -72,7 +73,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """A limit, the change between two runs that was checked against this limit, and the verdict."""
+    """The check of one change between two runs against one limit, with its verdict."""
 
     limit: Limit
     change: CellChange
@@ -80,11 +81,12 @@ class LimitCheck:
 
     @property
     def failed(self) -> bool:
+        """Return True if the change certainly exceeds the limit, or if valid loads were lost."""
         return self.verdict in (LimitVerdict.FAILS, LimitVerdict.INVALID)
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse a limit such as `plt +10ms`. Raises InputError if the text is not a limit."""
+    """Parse a limit such as `plt +10ms`. Raises InputError if `text` is not a limit."""
     found = _LIMIT.fullmatch(text)
     if found is None:
         raise InputError(f"invalid limit {text!r}", "--fail-on", ACCEPTED)
@@ -103,8 +105,8 @@ def parse_limit(text: str) -> Limit:
 
 
 def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[LimitCheck]:
-    """Check each change between two runs against each limit, and yield the results. Results without TFO have
-    no saving, so only limits on the page load time are checked for them."""
+    """Yield the checks of all changes between two runs against all limits. Results without TFO have no
+    saving, so only limits on the page load time apply to them."""
     for change in cells:
         for limit in limits:
             if limit.measure == "plt" or change.before.cell.arm.role != "baseline":

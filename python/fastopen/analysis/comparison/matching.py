@@ -1,8 +1,7 @@
 """Read two runs to compare, and match their results by page, use of TFO and settings (factors).
 
 A setting that has one value in the first run and another value in the second is not used for matching. It is
-listed as a difference. So runs with initial windows of 4 and of 10 segments can be compared.
-"""
+listed as a difference. So runs with initial windows of 4 and of 10 segments can be compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,13 @@ from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
 Pairs = tuple[tuple[CellResult, CellResult], ...]
-# Arms are matched by name. Transports are not matched, because they depend on TLS, which is another factor.
+# Arms are matched by name. Transports are not matched, because they depend on TLS, which is its own factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two compared runs: its results, and everything else that the comparison needs."""
+    """One of two runs to compare: its results, and everything else that the comparison needs."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""
@@ -34,9 +33,9 @@ class Side:
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """The seed of each load's emulated network, by (index of the cell, repeat)."""
+    """The seed of each load's emulated network, by (index of the cell, number of the repeat)."""
     bodies: Mapping[str, str]
-    """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
+    """The digest of each page's recorded bodies, by name of the page. Pages without them are missing."""
 
 
 def read_side(folder: Path) -> Side:
@@ -46,8 +45,7 @@ def read_side(folder: Path) -> Side:
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """Read an open run, which may be only in memory, for a comparison. `place`: the run's folder, or a name
-    for it in messages."""
+    """Read an open run for a comparison. `place`: the run's folder, or its name if it is in memory."""
     rows, jobs = store.loads(), store.jobs()
     results = collect(store, rows)
     return Side(
@@ -62,7 +60,7 @@ def side_of(store: RunStore, place: str) -> Side:
 
 @dataclass(frozen=True)
 class ComparedSetting:
-    """A setting that differs between two compared runs, and its values in the first and second run."""
+    """A setting that differs between two runs, and its values in the first run and in the second run."""
 
     name: str
     before: str
@@ -70,7 +68,7 @@ class ComparedSetting:
 
     @property
     def values(self) -> str:
-        """Return both values as text, for runs A and B: `10 in A, 4 in B`."""
+        """Return both values as text, with A for the first run and B for the second: `10 in A, 4 in B`."""
         return f"{self.before or 'none'} in A, {self.after or 'none'} in B"
 
     def __str__(self) -> str:
@@ -91,8 +89,7 @@ class Matching:
 
 
 def match(before: Side, after: Side) -> Matching:
-    """Match the results of two runs by page, use of TFO and settings. Raises InputError with the reason if no
-    result of one run matches a result of the other."""
+    """Match the results of two runs by page, arm and factors. Raises InputError if no results match."""
     differing = []
     for factor in MATCHED:
         was, now = ({repr(factor.values(point)) for point in points(side)} for side in (before, after))
@@ -120,7 +117,7 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[DesignPoint]:
-    """Return the network, setup (client, servers, TLS) and engine (real or virtual time) of each result."""
+    """Return the network, setup and engine of each result of a run, in the order of the results."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 
@@ -136,7 +133,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield the settings that differ, but not those that differ only because another setting does."""
+    """Yield the factors that differ, except those whose default depends on another factor that differs."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:
@@ -165,12 +162,12 @@ def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -
     return "they combine their values differently"
 
 
-DIGEST_SHOWN: Final = 8
+DIGEST_SHOWN: Final = 8  # characters of a digest
 
 
 def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, first value, second value) of programs, machines and seeds that can affect the results.
-    The values may be equal."""
+    """Yield (name, value in the first run, value in the second run) for the programs, machines and seeds that
+    can affect the results. The values may be equal."""
     old, new = before.results.environment, after.results.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -198,7 +195,8 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (label, first run's value, second run's) for each page's name and contents, also if equal."""
+    """Yield (label, value in the first run, value in the second run) for the name, the content and the
+    recorded bodies of each page. The values may be equal."""
     for old_name, new_name in dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs):
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name
@@ -208,7 +206,7 @@ def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, obje
 
 
 def _facts(page: Page) -> str:
-    """Describe a page: `2 requests, 30 kB (0123abcd)`. The digest does not cover its name."""
+    """Describe a page, such as `2 requests, 30 kB (0123abcd)`. The digest does not cover the page's name."""
     digest = page.model_copy(update={"name": ""}).digest()
     return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 
