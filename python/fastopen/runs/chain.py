@@ -9,7 +9,7 @@ from fastopen.contract import Connection, LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # start and end, in ns since the start of the page load
 # Returns the time span of a connection's handshake, or None if the handshake does not count.
 HandshakeOf = Callable[[Connection], Span | None]
 # The resolver's addresses. Records of connections to the resolver have its address as their host name
@@ -32,11 +32,12 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
     the servers recorded the load, return the total time in which any handshake was in progress."""
     # A request can wait for its initiator, and for a handshake in progress on any connection to its origin
     # (late binding). If its connection carries one request at a time, it can wait for the previous request.
-    # On a new connection, it can wait for the request whose end made room for it, and then for the handshake.
-    if record.seen_at == "origins":  # without the dependencies of requests
+    # On a new connection, it can wait for the end of a request that lets the client open it (browsers limit
+    # their number of connections), and then for the handshake.
+    if record.seen_at == "origins":  # The record does not show which requests depend on each other.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A response from the cache was not requested, but it delays the requests that it initiates, too.
+    # A response from the cache was not requested, but it also delays the requests that it initiates.
     begun = [(one.queued_ns if one.cache == "fresh" else one.sent_ns, one) for one in record.requests]
     sent = [(at_ns, request) for at_ns, request in begun if at_ns is not None]
     longest: dict[int, int] = {}
@@ -75,15 +76,15 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the time in ns at which the request's connection was opened. Return None if the request has
-        no connection, or if it reused an HTTP/1 connection."""
+        """Return when the request's connection was opened, in ns since the start of the load. Return None if
+        the request has no connection, or if it reused an HTTP/1 connection."""
         carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return start and end (ns) of the name lookup that delayed the request's new connection, if any."""
+        """Return start and end (ns) of the name lookup before the request's new connection; None without."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
@@ -100,7 +101,7 @@ class Handshakes:
         self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time in ns, from `since_ns` to `until_ns`, during handshakes with the DNS resolver."""
+        """Return how long (ns) handshakes with the DNS resolver took between `since_ns` and `until_ns`."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 

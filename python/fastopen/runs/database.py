@@ -17,7 +17,7 @@ from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
 # The name of a run's file until the file is complete. If no process holds the folder's lock, the writer was
-# killed, and the file holds nothing of value.
+# killed, and the file can be removed.
 UNFINISHED: Final = FILE + ".new"
 # The names of a run's database and of the files that SQLite writes beside it.
 OWN_FILES: Final = re.compile(rf"{re.escape(FILE)}(\.new)?(-wal|-shm|-journal)?")
@@ -27,7 +27,7 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder can be read and contains the database of a run, even a damaged one."""
+    """Return True if the folder can be read and contains a run's file. The content is not checked."""
     return os.path.exists(folder / FILE)
 
 
@@ -46,8 +46,8 @@ def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
     """Create the database file of a new run in `folder`, and call `fill` to write its content. Return a
-    connection for writing, and the folder's lock. Raises InputError if the folder is in use or cannot be
-    written. Raises MachineError if the disk is full."""
+    connection for writing, and the lock on the folder. Raises InputError if the folder is not empty, is in
+    use or cannot be written. Raises MachineError if the disk is full."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create the tables in a new database, mark it as a run, and call `fill` to write the content."""
+    """Create a run's tables in a new database, set its application_id and user_version, and call `fill`."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )
@@ -138,7 +138,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """In a `with` block, convert SQLite's errors about a damaged file, at the path `place`, to InputError."""
+    """In a `with` block, convert SQLite's errors on reading to InputError: the file `place` is damaged."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -160,7 +160,7 @@ def writing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """An exclusive lock on a run's folder, for a `with` block. It is freed when the process ends."""
+    """An exclusive lock on a run's folder, for a `with` block. The kernel releases it if the process dies."""
 
     def __init__(self, folder: Path) -> None:
         """Acquire the lock. Raises InputError if another process (or another FolderLock) holds it."""
@@ -186,7 +186,7 @@ def is_being_written(folder: Path) -> bool:
 
 def check_in_place(folder: Path, opened: os.stat_result) -> None:
     """Raise MachineError if the run's file was moved or removed, because writes would be lost. `opened` is
-    the status of the file when it was opened."""
+    the result of `stat` for the file when it was opened."""
     with suppress(OSError):
         if os.path.samestat((folder / FILE).stat(), opened):
             return
@@ -202,6 +202,7 @@ _TABLES: Final = {_plain(sql).split(" ")[2]: _plain(sql) for sql in SCHEMA.split
 
 
 def _check_marks(limits: Limits, path: Path) -> None:
+    """Raise InputError if the file is not a run, has another version, or has tables other than a run's."""
     ((application,),) = limits.rows("PRAGMA application_id")
     ((version,),) = limits.rows("PRAGMA user_version")
     if application != APPLICATION_ID:
@@ -220,7 +221,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the database with a write-ahead log, so that a commit survives if the process is killed."""
+    """Open the database with a write-ahead log, so that committed data survives if the process is killed."""
     with writing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")

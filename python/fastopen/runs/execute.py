@@ -16,9 +16,9 @@ from fastopen.experiments import EngineName, Plan, PlannedJob, repeats_to_the_by
 from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
 
-# A run stops if this many loads of an arm are invalid for one reason, and no load of the arm is valid.
+# A run stops if this many loads of an arm are invalid for the same reason, and no load of the arm is valid.
 INVALID_ALIKE: Final = 3
-# Loads that the machine disturbed are repeated in rounds. They stop a run only after this many rounds.
+# Loads that the machine disturbed are repeated in rounds. They do not stop a run before this round.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 # The assumed time of the next round of repeats, as a multiple of the time that the last round took.
@@ -32,13 +32,13 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The result of executing a run. `interrupted`, `out_of_time` or `hopeless` is why it stopped early."""
+    """The result of executing a run. If it stopped early, the first three fields show the reason."""
 
     interrupted: bool = False
     out_of_time: bool = False
-    """True if the time limit left no time for the first repeat of each page, network and setup."""
+    """True if the time limit ended the run before each page had one load on each network with each setup."""
     hopeless: str = ""
-    """The message if the run stopped because all loads with one use of TFO are invalid, else empty."""
+    """The reason if the run stopped because all loads with one use of TFO are invalid, else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0
@@ -54,15 +54,15 @@ class RunProgress:
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
     finished: LoadRecord | None
-    """The record of the load that the event reported, if any."""
+    """The record of the load that has just finished; None if this is the report of another event."""
     done: int
     loads: int
     invalid: int
     """Finished loads whose last attempt is invalid."""
     repeated: int
-    """Attempts after the first, for loads that the machine disturbed."""
+    """The number of attempts after the first, at loads that the machine disturbed."""
     left: int
-    """Loads of this round that are still to be reported."""
+    """Loads still to finish in this round. The first round runs all loads, others repeat disturbed loads."""
 
     def counts(self) -> str:
         """Return the numbers of loads as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
@@ -72,7 +72,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run, counted from the creation of this object. As many repeats as fit are run."""
+    """A time limit for a run, from the creation of this object. The run has as many repeats as fit."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -82,8 +82,8 @@ class TimeLimit:
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
         """Yield groups of jobs to run, until the time left is too short for another group.
 
-        The first group is the first repeat of each page, network and setup. A later group is one repeat, or
-        several if one has too few jobs for `at_once` emulated networks at once."""
+        The first group has the first repeat of each page, network and setup. A later group has one repeat, or
+        several if one repeat has fewer than `at_once` jobs, the number of jobs that can run at once."""
         by_repeat = grouped((planned.repeat, planned) for planned in jobs)
         repeats = [by_repeat[number] for number in sorted(by_repeat)]
         last_s, size = 0.0, 1
@@ -103,6 +103,7 @@ class TimeLimit:
 
     @property
     def elapsed_s(self) -> float:
+        """Return the number of seconds since the creation of this object."""
         return self._clock() - self._began
 
 
@@ -120,13 +121,13 @@ def execute(
 ) -> RunOutcome:
     """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
-    `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has recorded bodies.
-    `watch` is called after each event. `watched` selects additional data to keep, such as packets.
-    When all jobs are done, `more_jobs` is called for more, until it returns none. With `limit`, run only
-    repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop early if the first
-    loads of one kind, such as those without TFO, are all invalid for the same reason.
+    `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has the recorded
+    response bodies. `watch` is called after each event. `watched` selects additional data to store, such as
+    packets. When all jobs are done, `more_jobs` is called for further jobs, until it returns none. With
+    `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop
+    early if the first loads with the same use of TFO are all invalid for the same reason.
 
-    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Finished loads are kept."""
+    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Keep finished loads."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = execution.outcome
@@ -162,14 +163,14 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """Raised to stop a run: all loads of one kind, such as those without TFO, are invalid for one reason."""
+    """Raised to stop a run, because all loads with the same use of TFO are invalid for the same reason."""
 
 
 @dataclass
 class _Execution:
-    """The state of a run in progress: the numbers of page loads to run (`_loads`), of finished attempts
-    (`_reported`), and of loads still to finish in this round (`_left`). Round 0 runs each load once, and
-    later rounds (`_round`) repeat loads that the machine disturbed."""
+    """The state of a run in progress: the number of page loads to run (`_loads`), of finished attempts
+    (`_reported`), and of loads still to finish in this round (`_left`). Round 0 runs each load once. Later
+    rounds repeat loads that the machine disturbed, for example because it was busy."""
 
     engine: Engines
     bodies: Bodies
@@ -185,7 +186,8 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """For each use of TFO (arm), the place and reasons of invalid loads by job; None after a valid load."""
+    """Maps the id of a load, which stands for a use of TFO, to None if such a load was valid in any job,
+    otherwise to the page, setup and reasons of the invalid load of each job."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     faults: dict[str, str | None] = field(default_factory=dict)
@@ -261,8 +263,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Remember a finished load. Raise _HopelessError if INVALID_ALIKE loads of its kind, such as those
-        without TFO, are all invalid for the same reason, on all pages and with all settings."""
+        """Record a finished load. Raise _HopelessError if at least INVALID_ALIKE loads with its use of TFO
+        have finished, on all pages and with all setups, and all are invalid for the same reason."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

@@ -1,5 +1,5 @@
-"""Describe the environment of a new run, and validate the facts `environment` and `options` of a kept run,
-because any program may have written them."""
+"""Describe the machine on which a run starts, and validate the JSON documents `environment` and `options` of
+a stored run, because any program may have written them."""
 
 import os
 import platform
@@ -19,12 +19,14 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """A stored JSON document. The keys that a subclass declares are validated, and others are allowed."""
+    """A stored JSON object. The keys that a subclass declares are validated, and further keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
 
 class Environment(Facts):
+    """The machine and programs that executed a run, its resumptions, and the runs merged into it."""
+
     started: Annotated[str, AfterValidator(_moment)] | None = None
     versions: dict[str, str] = {}
     clients: dict[str, str | dict[str, Any] | None] | None = None
@@ -35,14 +37,16 @@ class Environment(Facts):
 
 
 class Until(Part):
+    """The condition on which a run with `--until-ci` ends: precise savings, or a number of repeats."""
+
     half_width_percent: float
     max_repeats: int
 
 
 class Watched(Part):
-    """The data to keep of each page load in addition to its record, such as its packets."""
+    """The data to store for each page load in addition to its record: packets, or samples of TCP's state."""
 
-    # The field names are those of a job.
+    # The names are equal to those of fields of a job.
 
     packets: bool = False
     tcp_trace: bool = False
@@ -52,6 +56,8 @@ NOTHING_ELSE: Final = Watched()
 
 
 class Options(Facts):
+    """The options of the command that started a run, as far as resuming the run needs them."""
+
     until: Until | None = None
     inputs: list[str] = []
     library: list[str] = []
@@ -66,8 +72,8 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return facts about this machine and the versions of programs as JSON values. `program_version` is that
-    of the program that emulates networks. `parallel` is the number of emulated networks at once."""
+    """Return facts about this machine and the versions of programs as JSON values. `program_version` is the
+    version of the program that emulates networks. `parallel` is the number of networks emulated at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -1,7 +1,7 @@
-"""Convert a run into flat tables: loads, requests, connections, evidence and TCP samples.
+"""Convert a run into flat tables: loads, requests, connections, evidence and samples of TCP's state.
 
 docs/json.md lists the columns, whose names include the units. Times of requests and connections are in
-milliseconds since the start of the load. Tables can be joined by `load`, the number of a load in the run."""
+milliseconds since the start of the load. Join the tables on `load`, the number of a load in the run."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,12 @@ from fastopen.contract.record_part import LinkUse
 from fastopen.experiments import Cell, draw_of, point_of
 from fastopen.experiments.factors import COLUMNS, flat_columns
 from fastopen.experiments.quantities import Kind
-from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
-# The values that were drawn for a repeat, in an experiment with `--vary`.
+# The values of uncertain inputs that were drawn at random for a repeat, in an experiment with `--vary`.
 DRAWN: Final[dict[str, Kind]] = {
     "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
     "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
@@ -73,23 +72,22 @@ class Flattener:
 
     def __init__(self, run: RunReader) -> None:
         self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()
-        # Computed once: the factor columns of each cell, and (URL, host, type) of each page's resources.
+        # Computed once: the values of all factors in each cell, and (URL, host, type) of all resources.
         self._factors = cache(lambda cell: flat_columns(point_of(self.experiment, self.cells[cell])))
         self._known = cache(
             lambda page: [(one.url, one.host, one.type) for one in self.pages[page].resources]
         )
 
-    def page(self, row: LoadRow) -> Page:
-        return self.pages[self.cells[row.cell].page]
-
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
+        """Return a load's rows in the table of this name. `record` is the load's decoded record."""
         if table == "loads":
             return (self.load(row),)
-        several = {"requests": self.requests, "connections": self.connections}
-        several |= {"evidence": self.evidence, "tcp_samples": self.samples}
+        several = {"requests": self._requests, "connections": self._connections}
+        several |= {"evidence": self._evidence, "tcp_samples": self._samples}
         return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
+        """Return the row of a load in the table `loads`."""
         cell = self.cells[row.cell]
         return (
             *(row.number, row.job, row.load, row.attempt, row.superseded, cell.page),
@@ -111,7 +109,7 @@ class Flattener:
             *(drawn.client(point.setup.client).processing_scale, drawn.start_phase / 1000),
         )
 
-    def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+    def _requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         known = self._known(self.cells[row.cell].page)
         for one in record["requests"]:
             yield (
@@ -121,11 +119,11 @@ class Flattener:
                 *(one["status"], one["header_bytes"], one["body_bytes"], one.get("cache"), one["error"]),
             )
 
-    def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+    def _connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
-            # Old runs, from before fastopen had TLS, lack the key.
+            # Runs of fastopen versions without TLS lack the key.
             tls = one.get("tls") or {}
             yield (
                 *(row.number, one["id"], one["host"], one["port"], one["client_port"]),
@@ -136,12 +134,12 @@ class Flattener:
                 *(end.get(name) for end in ends for name in END),
             )
 
-    def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+    def _samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         for connection in record["connections"]:
             for one in connection.get("origin_samples", ()):
                 yield (row.number, connection["id"], _ms(one["at_ns"]), *(one[name] for name in SAMPLED))
 
-    def evidence(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
+    def _evidence(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         link, counters = record["link"] or {}, record["counters"]
         # Records from before version 2 of the contract lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}

@@ -19,15 +19,14 @@ from fastopen.runs.schema import FILE
 
 VARIABLE: Final = "FASTOPEN_RUNS"
 LAST: Final = "last"
-# The name of a report in the run's folder.
 REPORT: Final = "report.html"
-# The names of reports in the run's folder, also of explained experiments.
+# The names of reports in a run's folder, including the report of `fastopen reproduce`.
 REPORTS: Final = re.compile(rf"{re.escape(REPORT)}|[\w.-]+-explained\.html")
 
 
 def runs_folder() -> Path:
-    """Return the folder that contains the folders of all runs: the one in the variable FASTOPEN_RUNS, else
-    fastopen/runs in the user's XDG state folder."""
+    """Return the folder that contains the folders of all runs: the value of the environment variable
+    FASTOPEN_RUNS if it is set, otherwise fastopen/runs in the user's XDG state folder."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -37,14 +36,15 @@ def runs_folder() -> Path:
 
 
 def new_run_folder(name: str) -> Path:
+    """Return a path in the runs folder that does not exist yet: `name` with the local time appended."""
     stem = f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
     return next(folder for name in names if not (folder := runs_folder() / name).exists())
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run. `text` is its name, `last` for the newest run, or a path, which is returned
-    unchanged. Raises InputError if no run has this name."""
+    """Return the folder of a run. `text` is the name of the run, or `last` for the run written last, or a
+    path, which is returned unchanged. Raises InputError if no run has this name."""
     path = Path(text)
     try:
         is_path = path.exists() or path.is_absolute() or len(path.parts) != 1
@@ -73,7 +73,8 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in the list of runs. If it is unreadable, `status` is the reason, and later fields are empty."""
+    """The main facts about a run, for a list of runs. If the run is unreadable, `status` is the reason, and
+    the fields after `bytes` have their defaults. `bytes` is the size of all its files."""
 
     folder: Path
     status: str
@@ -81,23 +82,24 @@ class RunSummary:
     experiment: str = ""
     pages: tuple[str, ...] = ()
     networks: str = ""
-    """The RTTs of the networks, such as `20, 100 ms`, or `20 ms, 3 networks` if some have equal RTTs."""
+    """The RTTs of the networks, such as `20, 100 ms`, or `20 ms, 3 networks` if networks share an RTT."""
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
     label: str = ""
     varying: tuple[str, ...] = ()
-    """The settings that vary within the run, except RTT and client, with their values."""
+    """The factors that vary within the run, except RTT and client, such as `initial window 4, 10`."""
     loads_done: int = 0
     loads_asked: int = 0
 
 
 def list_runs(folder: Path) -> list[RunSummary]:
-    """Return a summary of each run in the subfolders of `folder`, oldest first. Unreadable runs come last."""
+    """Return a summary of each run that `run_folders` finds, oldest first. Unreadable runs come last."""
     return sorted(map(summary_of, run_folders(folder)), key=lambda run: (not run.started, run.started))
 
 
 def summary_of(folder: Path) -> RunSummary:
+    """Read the main facts about the run in `folder`. If it is unreadable, report this in the summary."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:
@@ -123,12 +125,10 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """Return the varying settings except RTT and client, such as `initial window 4, 10`."""
-    factors = varying_factors(experiment)
     points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
         f"{factor.title} {', '.join(dict.fromkeys(map(factor.text_at, points)))} {factor.unit}".rstrip()
-        for factor in factors.varying
+        for factor in varying_factors(experiment).varying
         if factor.name not in ("rtt", "client")
     )
 
@@ -162,7 +162,7 @@ def remove_run(folder: Path) -> int:
 
 
 def _is_of_run(path: Path, folder: Path) -> bool:
-    """Return True if fastopen itself writes a file of this name into the run's folder."""
+    """Return True if fastopen writes files with the name of `path` into a run's folder or its subfolders."""
     inside = path.relative_to(folder)
     if len(inside.parts) == 1:
         return OWN_FILES.fullmatch(path.name) is not None or REPORTS.fullmatch(path.name) is not None

@@ -1,7 +1,7 @@
-"""Limit the cost of reading a run: steps of SQLite, bytes of rows, and bytes of unpacked records.
+"""Limit the cost of reading a run: the time of queries, the size of their rows, and the size of records.
 
-A damaged or hostile file of a few kilobytes can yield endless rows, because its trees may share pages, and
-can hold records that unpack to any size. A real run needs resources in proportion to the size of its file."""
+A damaged or malicious file of a few kilobytes can yield endless rows, because its B-trees may share pages. It
+can also hold records that decompress to any size. The cost of reading a valid run grows with its file."""
 
 import contextlib
 import marshal
@@ -18,26 +18,26 @@ from fastopen.runs.schema import FILE
 
 
 def damaged(fault: object, place: str) -> InputError:
-    """Return the error to raise if a run's file has content that fastopen never writes. `fault` describes the
-    content, and `place` is the path."""
+    """Return the error for content of a run's file that fastopen never writes. `place` is the run's path."""
     return InputError(f"damaged: {fault}", place, "run the experiment again, or restore a backup")
 
 
-# Steps of SQLite's virtual machine. A query of all loads takes about 100 steps for each load, and a load
-# takes 1000 bytes on the disk.
+# A query may take STEPS steps of SQLite's virtual machine, and STEPS_A_BYTE more for each byte of the file. A
+# query of all loads takes about 100 steps for each load, and a load takes 1000 bytes on the disk.
 STEPS: Final = 2_000_000
 STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
-"""The largest number of steps of a query for the records of one load or job."""
-STEPS_A_CALL: Final = 10_000
-# Rows of a query may be this many times as large as the file, because they repeat names stored once.
+"""The number of steps of SQLite's virtual machine that a query for one load or job may take."""
+STEPS_A_CALL: Final = 10_000  # between two calls of SQLite's progress handler
+# All rows of a query may have this many times the bytes of the file, because they repeat names stored once.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
-# The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
-# connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
+# The record of a load of 2,000 resources has 1 MB. The largest possible record has 26 MB: 10,000 requests on
+# as many connections, with TCP samples (crates/world/src/capture/tcp_trace.rs) and screenshots.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to about a tenth when packed. Bytes beyond this multiple of the packed size are excess.
+# Compression shrinks records to about a tenth. Bytes beyond this multiple of the compressed size are excess,
+# and the records read from one run may have MAX_EXCESS_BYTES of excess in total.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
@@ -46,8 +46,7 @@ class Limits:
     """Limits on the time and memory for reading a run, since its file may be damaged or malicious."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        """Set limits on the open database of the run in `folder`. From then on, signals such as Ctrl-C
-        interrupt long queries of this database."""
+        """Limit queries of `database`, the run in `folder`, and let signals such as Ctrl-C interrupt them."""
         self._database = database
         self._folder = folder
         self._size = 0
@@ -62,8 +61,8 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query. Raises InputError if it takes more time or memory than permitted,
-        or if the file is damaged. With `lookup`, for a query for one load or job, less is permitted."""
+        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
+        or job, which may take less time. Raises InputError if it exceeds a limit, or the file is damaged."""
         if not lookup:
             self._size = 0
             for name in (FILE, f"{FILE}-wal"):
@@ -95,7 +94,7 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the record of a load or network. Raises InputError if it is damaged or too large."""
+        """Decompress the JSON record of a load or network. Raises InputError if it is damaged or large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

@@ -1,7 +1,7 @@
-"""Merge runs that each hold a part of one experiment, such as shards.
+"""Merge runs that each hold a part of one experiment, such as shards, into a new run.
 
-Merging does not change the parts. The merged run appears only when everything is copied. It has every job of
-the experiment, in the plan's order, so it shows which loads are missing, and can be resumed."""
+Merging does not change the given runs. The new run appears only when everything is copied. It has every job
+of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed."""
 
 import shutil
 import sqlite3
@@ -29,12 +29,12 @@ _FIGURES: Final = (
 _LOADS: Final = f"""
 SELECT jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
 FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
-"""  # noqa: S608  # our own text
+"""  # noqa: S608  # no user's text is in it
 _ADD_LOAD: Final = f"""
 INSERT INTO loads (number, job, id, attempt, cell, repeat, {_FIGURES}, started_unix_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""  # noqa: S608  # our own text
-_LOAD_FIGURES: Final = f"SELECT {_FIGURES} FROM loads WHERE number = ?"  # noqa: S608  # our own text
+"""  # noqa: S608
+_LOAD_FIGURES: Final = f"SELECT {_FIGURES} FROM loads WHERE number = ?"  # noqa: S608
 _WORLDS: Final = """
 SELECT jobs.id, rtt_us_asked, rtt_us_measured, record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job
 ORDER BY worlds.number
@@ -49,9 +49,9 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
     folder `output`. Return the numbers of loads, and descriptions of missing and duplicate loads.
 
-    If several runs have the same load, take the first that need not be repeated, or else the first. Raises
-    InputError if a folder holds no run of the same experiment, or if the runs do not fit together, such as
-    runs on different kernels. Raises MachineError if the new run cannot be written."""
+    If several runs have the same load, take it from the first run in which no further attempt is needed, or
+    else from the first run. Raises InputError if a folder holds no run of the same experiment, or if the runs
+    used different programs or kernels. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -68,7 +68,7 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
 @dataclass
 class _Part:
     """A run to merge, with its numbers of page loads: planned (`loads`), not finished yet (`owed`), and
-    finished but taken from other runs (`duplicates`)."""
+    finished, but copied from another run (`duplicates`)."""
 
     folder: Path
     shard: Shard | None
@@ -81,11 +81,12 @@ class _Part:
 
     @property
     def name(self) -> str:
+        """Return the name for messages: the path of the run, after the number of its shard if it has one."""
         return str(self.folder) if self.shard is None else f"shard {self.shard} ({self.folder})"
 
 
 class Merging:
-    """A merge: `add` each run, then `write` the new run. Only one of the runs is open at a time."""
+    """A merge in progress: `add` each run, then `write` the new run. Only one given run is open at a time."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -96,11 +97,12 @@ class Merging:
         self._planned = {planned.job.id: planned for planned in plan.jobs}
         self._parts: list[_Part] = []
         self._chosen: dict[Load, tuple[_Part, Attempts]] = {}
-        """The part from which the merged run takes each load, and the attempts there."""
+        """The part from which each load is copied, and the number of attempts at the load in this part."""
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:
-        """Check `run`, and choose the loads to take from it: those that earlier runs lack or must repeat."""
+        """Check `run`, and choose the loads to copy from it: those that no earlier run has finished. Raises
+        InputError if it does not belong to the same experiment, or is not comparable with earlier runs."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -144,6 +146,8 @@ class Merging:
                 raise InputError(message, run.place, "run it again into a new folder")
 
     def write(self, database: sqlite3.Connection, output: Path) -> None:
+        """Copy the chosen loads into `database`, the new run's, and their packets into the folder `output`.
+        Raises InputError if runs disagree on a load that virtual time repeats exactly."""
         for planned in self._plan.jobs:
             for load in planned.job.loads:
                 _, attempts = self._chosen.get((planned.job.id, load.id), (None, NONE))
@@ -171,13 +175,12 @@ class Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the page loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps job
-        ids to row numbers there. Raises InputError if runs disagree on a load that must be the same in all,
-        because its time is virtual."""
+        """Copy the loads chosen from `part`, which is open as `run`, into `database`, for `write`. `of_job`
+        maps the ids of jobs to their row numbers in `database`."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
-            if number is None:  # an attempt that is not taken, or a load that was written after `add`
+            if number is None:  # an attempt that was not chosen, or a load that was written after `add`
                 continue
             planned = self._planned[job]
             source, made = self._chosen[job, load]
@@ -188,7 +191,7 @@ class Merging:
                 database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
             elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
                 kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
-                # Nothing is stored yet if the merged run takes the load from a part that is copied later.
+                # The load is not stored yet if it was chosen from a part that is copied later.
                 if kept is not None and kept != tuple(figures[:-1]):
                     message = f"{part.name} and {source.name} differ in {job} {load}"
                     remedy = "one of them is wrong: run both again"
@@ -216,12 +219,12 @@ class Merging:
 
     @property
     def duplicates(self) -> tuple[str, ...]:
-        """Return descriptions of the runs that repeated loads of other runs."""
+        """Return texts such as `PATH: 3 loads` on runs whose finished loads are copied from other runs."""
         return tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return descriptions of the parts that are incomplete or absent; empty if no load is missing."""
+        """Return texts on incomplete runs and on shards that no run has; empty if no load is missing."""
         return tuple(self._missing()) if self.done < self.loads else ()
 
     def _missing(self) -> Iterator[str]:
@@ -241,7 +244,7 @@ class Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if the programs that emulate networks, or the virtual engine's kernels, differ."""
+    """Raise InputError if two runs differ in the program that emulates networks or in the virtual kernel."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

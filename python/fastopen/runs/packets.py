@@ -1,4 +1,4 @@
-"""Keep the packets of a run's loads: one pcapng file for each load, in a folder inside the run's folder."""
+"""Store the packets of a run's page loads: one pcapng file for each load, in a subfolder of the run."""
 
 from pathlib import Path
 from typing import Final
@@ -9,13 +9,13 @@ from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"
 ENDING: Final = "pcapng"
-# Enough for the 65,536 frames of each end that the world program keeps (crates/world/src/capture/mod.rs).
+# Enough for the largest capture of the program that emulates networks (crates/world/src/capture/mod.rs).
 MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Write the packets of a load (a pcapng file) into the run's folder. `number` is the load's row number.
-    Raises MachineError if the write fails."""
+    """Write `pcapng`, a file with the packets of a load, into the folder of `run`. The load's number in the
+    run and the ids `job` and `load` give the file its name. Raises MachineError if the write fails."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -26,7 +26,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the file with a load's packets; None if it is missing, too large, or a link to elsewhere."""
+    """Return the path of a load's pcapng file; None if it is missing, over MAX_BYTES, or a symbolic link."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None
@@ -34,4 +34,5 @@ def kept_packets(run: Path, row: LoadRow) -> Path | None:
 
 
 def packets_name(row: LoadRow) -> str:
+    """Return the name, without the folder, of the file for a load's packets."""
     return file_name(row.number, row.job, row.load, ENDING)

@@ -1,4 +1,4 @@
-"""Read a kept run: its experiment and pages, a row for each load, and full records one at a time."""
+"""Read a run: its experiment and pages, a row of main results for each load, and full records one by one."""
 
 import json
 import sqlite3
@@ -47,7 +47,7 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run (an executed experiment in an SQLite file), open for reading. Raises InputError if damaged."""
+    """A run (an executed experiment in an SQLite file), open for reading. Damaged data raises InputError."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
         """Read a run from an open database. `folder` is the run's folder, or None for a run in memory."""
@@ -77,20 +77,21 @@ class RunReader(Closing):
     @property
     def status(self) -> str:
         """Return the state of the run: `running`, `finished`, `interrupted`, `stopped` (by an error or a
-        kill) or `out of time` (the time limit left some loads of the first repeat)."""
+        kill) or `out of time` (the time limit ended the run before the first repeat was complete)."""
         status = str(self._fact("status"))
         if status == "running" and self.folder is not None and self._lock is None:
-            # If no process writes the run, its writer was killed, or the power failed.
+            # If no process has locked the run, its writer was killed, or the power failed.
             return "running" if files.is_being_written(self.folder) else "stopped"
         return status
 
     @property
     def environment(self) -> dict[str, Any]:
+        """Return facts about the machine and the versions of programs at the start of the run, as JSON."""
         return self._document("environment")
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options of the run's command that resuming needs, such as input files, as JSON."""
+        """Return the options of the run's command that are needed to resume it, such as input files."""
         return self._document("options")
 
     @property
@@ -122,12 +123,11 @@ class RunReader(Closing):
             return {name: Page.model_validate_json(page) for name, page in self.rows_of(_PAGES)}
 
     def unparsed_plan(self) -> tuple[Any, ...]:
-        """Return the stored plan without validation, to compare plans of runs for equality. It consists of
-        the experiment, its pages, and the combinations of settings with which pages are loaded."""
+        """Return the stored experiment, pages and cells without validation, to compare runs for equality."""
         return self._fact("experiment"), list(self.rows_of(_PAGES)), list(self.rows_of(_CELLS))
 
     def auto_engine(self) -> EngineName:
-        """Return the engine (`host` or `virtual`) that `--engine auto` stood for when the run was planned."""
+        """Return the engine that was chosen for `--engine auto`, or an engine that the experiment names."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -136,8 +136,8 @@ class RunReader(Closing):
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def planned_repeats(self) -> dict[Comparison, int]:
-        """Map each planned comparison of page loads with and without TFO to its number of repeats. Loads of a
-        comparison have the same page, network, engine, and settings of client and servers."""
+        """Return the planned number of repeats of each comparison: the page loads, with and without TFO, of
+        one page on one network with one setup and engine."""
         rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
@@ -149,23 +149,23 @@ class RunReader(Closing):
 
     @property
     def shard(self) -> Shard | None:
-        """Return the shard: the part of the experiment that this run executes, such as part 2 of 10. Return
-        None if the run has the whole experiment."""
+        """Return the part of the experiment that this run executes, such as 2 of 10; None if it is whole."""
         text = self.options.get("shard")
         with self._parsing("which shard it is"):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Map the id of each job (loads in one emulated network) to its random seed, in planned order."""
+        """Map the id of each planned job (loads in one emulated network) to its random seed, in order."""
         return dict(self.rows_of("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
-        """Raise InputError if the run has no job with this id. Accept None, which stands for all jobs."""
+        """Raise InputError if the run has no job with this id. Do nothing for None, which means all jobs."""
         if job is not None and job not in self.jobs():
             remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:
+        """Return the number of planned loads."""
         return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
@@ -173,29 +173,30 @@ class RunReader(Closing):
         return self._number("SELECT count(*) FROM loads WHERE attempt = 1")
 
     def attempts_done(self) -> int:
+        """Return the number of rows that `loads` returns: one for each attempt at a load."""
         return self._number("SELECT count(*) FROM loads")
 
     def loads(self) -> list[LoadRow]:
-        """Return a row of key figures for each load, including earlier attempts, in the order of writing. Use
-        `load_record` for the full record of a load."""
+        """Return the main results of all attempts at loads, in the order of writing."""
         with collector_paused():
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return `count` rows of loads (-1: all) from index `start`, as `listing` selects and sorts them."""
+        """Return the rows that `listing` selects, in its order: at most `count` (-1: all) from `start` on."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{SQL_ORDERS[listing.order]} LIMIT ? OFFSET ?")
         with self._parsing("a load"):
             return [self._load_row(row) for row in self.rows_of(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
+        """Return the number of rows that `listing` selects."""
         where, values = listing.condition
         query = f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}"  # noqa: S608
         return self._number(query, values)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Return the numbers of finished and of valid loads, by the index of their combination of page,
-        network, setup, engine and use of TFO. Only the last attempt at a load counts."""
+        """Map the index of each cell that has results to its number of finished loads and its number of valid
+        loads. Only the last attempt at a load counts."""
         # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self.rows_of(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -206,9 +207,9 @@ class RunReader(Closing):
     def documents(
         self, job: str | None = None, lost: list[InputError] | None = None
     ) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield the row and the record of each load, of all jobs or of the given job. Records are decoded
-        JSON without validation, which is five times as fast as `load_records`. With `lost`, append the errors
-        of damaged records to it, and yield the others as far as the file can be read."""
+        """Yield the row and the record of each load, of all jobs or of the job with the id `job`. Records are
+        decoded JSON that is not validated, so this is five times as fast as `load_records`. If `lost` is
+        given, do not raise errors of damaged records, but append them to `lost`, and continue if possible."""
         records = "JOIN records ON records.load = loads.number"
         query = _LOADS.format(record=", record_zlib", more=records, order="loads.number")
         guarded = nullcontext if lost is None else partial(collected, lost)
@@ -235,8 +236,8 @@ class RunReader(Closing):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of a load. `attempt` is the number of the attempt, by default the last.
-        Raises KeyError for an unknown attempt."""
+        """Return the JSON record of a load, encoded in UTF-8. `job` and `load` are ids. `attempt` counts from
+        1, by default the last attempt. Raises KeyError if the run has no such load or attempt."""
         for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             if compressed is None:
                 raise damaged(f"{job} {load} has no record", self.place)
@@ -244,8 +245,7 @@ class RunReader(Closing):
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the validated record of a load. `attempt` is the number of the attempt, by default the last.
-        Raises KeyError for an unknown attempt."""
+        """Return the validated record of a load. The parameters and KeyError are those of `load_json`."""
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -265,11 +265,12 @@ class RunReader(Closing):
             yield row, self.load_record(row.job, row.load, row.attempt)
 
     def faults(self) -> list[tuple[str, str]]:
+        """Return (job id, fault) for each fault of an emulated network during the run."""
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query with its `values`. With `lookup`, for a query for one load or job,
-        less time is permitted before InputError is raised."""
+        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
+        or job, which may take less time. Raises InputError if the query takes too long."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)

@@ -31,7 +31,7 @@ def stored_plan(run: RunReader) -> Plan:
 
 
 def planned_again(run: RunReader, experiment: Experiment) -> Plan:
-    """Return the plan for an experiment with a run's stored pages. Raises InputError if it is damaged."""
+    """Plan `experiment` with the stored pages and engine of `run`. Raises InputError if they are damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:
@@ -39,8 +39,8 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError if the run has another experiment or other pages. The error names the first
-    differences, and gives the advice `remedy`."""
+    """Raise InputError if a run stores another experiment or other pages than those given. The error names
+    the first differences, and gives the advice `remedy`."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -61,8 +61,8 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if the recorded bodies of a page have changed since the run started. `kept` maps page
-    names to the digests of the bodies at that time. `place` is the run's path, for the error message."""
+    """Raise InputError if the recorded response bodies of a page have changed since the run started. `kept`
+    maps page names to digests of the bodies at that time. `place` is the run's path, for the message."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):
@@ -71,8 +71,8 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """Yield the differences between two values in experiments, at the path `name`, as phrases such as
-    `--rtt 20 instead of 50` (20 is in `there`, and 50 in `here`)."""
+    """Yield phrases for the differences between two JSON values, such as `--rtt 20 instead of 50` if `there`
+    has 20 and `here` has 50. `name` is the path of both values in the experiment, such as `networks[0]`."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))
@@ -90,8 +90,8 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return the option that sets a field, and the values in the option's notation. If no option sets it,
-    return its name and the values in Python's notation."""
+    """Return the option that sets a field of an experiment, and `values` in the option's notation. If no
+    option sets it, return `field` and the values in Python's notation. `name` is the field's full path."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

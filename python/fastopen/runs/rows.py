@@ -1,4 +1,4 @@
-"""Define rows with the main facts about loads, filters for lists of loads, and names of a load's files."""
+"""Define the row that summarizes a page load, the filter for lists of loads, and the names of load files."""
 
 import re
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 
 
 class LoadRow(NamedTuple):
-    """The main results of one attempt at a page load. `cell` is the index of its conditions, such as network
-    and use of TFO, in the plan. `load` is its id in the job. `syn_data_connections` counts connections whose
-    data in the SYN was acknowledged. `invalid` has reasons, as (kind, detail) pairs, if not `valid`."""
+    """The main results of one attempt at a page load. `job` is the id of its job, and `cell` the index of its
+    cell: its page, network, setup, engine and use of TFO. `syn_data_connections` counts connections whose
+    data in the SYN was acknowledged. `invalid` has (kind, detail) pairs: why the load is not `valid`."""
 
-    # This is a tuple because a run has up to a million rows, and dataclasses would take five times as long.
+    # This is a tuple because a run has up to a million rows. Creating dataclasses takes five times as long.
     job: str
     cell: int
     repeat: int
@@ -41,7 +41,7 @@ class LoadRow(NamedTuple):
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """The number of the load in the order of writing, unique in the run."""
+    """The number of this attempt in the order of writing, unique in the run."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Listing:
     job: str | None = None
     """The id of the loads' job."""
     number: int | None = None
-    """The number of a single load."""
+    """The number of one attempt (`LoadRow.number`)."""
     order: Order = "written"
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return an SQL WHERE clause over `loads` and `jobs`, empty to select all loads, and its values."""
+        """Return an SQL WHERE clause on `loads` and `jobs`, or "" to select all loads, and its parameters."""
         equal = {
             "loads.cell": self.cell,
             "jobs.page": self.page,
@@ -82,6 +82,6 @@ class Listing:
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
     """Return a file name for data of one load, such as `000001-JOB-LOAD.pcapng`, safe on every file system.
-    `number` is the load's number in the run, and `job` and `load` are ids. `ending` has no dot."""
+    `number` is the load's number in the run, and `job` and `load` are ids. `ending` is without a dot."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

@@ -31,17 +31,17 @@ class Attempts:
     settled: bool
 
 
-NONE: Final = Attempts(0, settled=False)
+NONE: Final = Attempts(0, settled=False)  # of a load that has not been run yet
 # The shortest time between two flushes of commits to the disk.
 FLUSH_INTERVAL_S: Final = 0.1
 
 
 class DiskSync:
-    """A thread that flushes a file to the disk soon after each call of `wake`, which does not wait for it.
+    """A thread that flushes a file to the disk soon after each call of `wake`, which returns at once.
 
     If the machine stops before the flush, the last loads are lost, and resuming the run repeats them."""
 
-    # A flush takes as long as a load in virtual time, so it must not delay the run.
+    # In virtual time, a load takes no longer than a flush does. So flushing must not delay the run.
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
@@ -51,6 +51,7 @@ class DiskSync:
         self._thread.start()
 
     def wake(self) -> None:
+        """Request a flush."""
         self._dirty.set()
 
     def close(self) -> None:
@@ -93,10 +94,10 @@ class RunStore(RunReader):
         environment: dict[str, Any],
         options: dict[str, Any] | None = None,
     ) -> Self:
-        """Create a run that stores the plan, in memory if `folder` is None.
+        """Create a run in `folder`, or in memory if it is None, and store the plan in it.
 
-        `environment` describes the machine. `options` are the JSON values that resuming needs in addition to
-        experiment and pages. Raises InputError if the folder cannot be used."""
+        `environment` describes the machine. `options` are the options of the command, as JSON values, that
+        are needed to resume the run. Raises InputError if the folder cannot be used."""
 
         def fill(database: sqlite3.Connection) -> None:
             write_facts(database, plan, environment, options or {})
@@ -112,7 +113,7 @@ class RunStore(RunReader):
     @classmethod
     def resume(cls, folder: Path) -> Self:
         """Open a kept run to continue it. Raises InputError if it is damaged or another process writes it."""
-        cls.open(folder).close()  # raises for a folder that is not a run
+        cls.open(folder).close()  # raises InputError for a folder that is not a run
         lock = files.FolderLock(folder)
         try:
             return cls(files.open_for_writing(folder), folder, lock)
@@ -140,7 +141,7 @@ class RunStore(RunReader):
             self._lock.close()
 
     def pending(self) -> dict[str, list[str]]:
-        """Map the ids of unfinished jobs to the ids of their loads to run or repeat, in planned order."""
+        """Return the ids of the loads that are still to run or to repeat, in planned order, by job id."""
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
         with self._parsing("the plan"):
@@ -151,7 +152,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Return the attempts made at each load, by (job id, load id). Leave out loads without attempts."""
+        """Map (job id, load id) to the attempts made at this load. Loads without attempts are left out."""
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
@@ -172,8 +173,7 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Store the record of an emulated network, in which loads will run. `raw` is the record as JSON.
-        Raises MachineError if it cannot be written."""
+        """Store the record of an emulated network; `raw` is its JSON. Raises MachineError on failure."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
@@ -211,17 +211,19 @@ class RunStore(RunReader):
                 keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
+        """Store a fault of the emulated network of the job with this id."""
         with self._writing() as database:
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
+        """Append jobs to the stored plan, and set the run's status to `running`."""
         with self._writing() as database:
             write_jobs(database, jobs)
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove page loads for which the time limit left no time from the stored plan. Keep the jobs of the
-        first repeat that have no result at all, so that they run when the run is resumed."""
+        """Remove from the stored plan the page loads that were not run before the time limit. Keep jobs of
+        the first repeat without any finished load, so that they are executed when the run is resumed."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -237,9 +239,10 @@ class RunStore(RunReader):
                     database.execute("DELETE FROM jobs WHERE number = ?", (number,))
 
     def add_environment(self, environment: dict[str, Any]) -> None:
+        """Store the environment in which the run is resumed, and set the run's status to `running`."""
         first = self.environment
-        resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:
+            resumed = [*first.get("resumed", []), environment]
             set_fact(database, "environment", {**first, "resumed": resumed})
             set_fact(database, "status", "running")
 
@@ -270,8 +273,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts at a page load that is invalid for reasons of these `kinds`.
 
     It is 3 to 10 if the machine caused all these reasons, for example because it was busy. Otherwise it is 1.
-    With `exact`, the load is deterministic, and only a fault of its emulated network permits 3 attempts."""
-    # An exact load is repeated only if the process that emulates the network died.
+    With `exact`, the load is deterministic, and has 3 attempts only if its emulated network had a fault."""
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 
@@ -295,6 +297,7 @@ def write_facts(
 
 
 def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
+    """Append jobs to the plan in a run's database."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -309,4 +312,5 @@ def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None
 
 
 def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
+    """Store a JSON value under `name` in the table `facts`, in place of an earlier value."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

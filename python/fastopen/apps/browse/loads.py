@@ -101,7 +101,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
     cell, experiment = outline.cells[row.cell], outline.experiment
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
-    page = flattener.page(row)
+    page = flattener.pages[cell.page]
     path = critical_path(page, record, client if drawn is None else drawn.client(client))
     document = json.loads(run.load_json(row.job, row.load, row.attempt))
     rows = {name: list(flattener.rows(name, row, document)) for name in TITLES}

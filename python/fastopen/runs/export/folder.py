@@ -1,4 +1,4 @@
-"""Write a folder under a temporary name, and rename it at the end, so no reader sees half a folder."""
+"""Write a folder under a temporary name, and rename it when it is complete, for exports of runs."""
 
 import re
 import shutil
@@ -10,8 +10,8 @@ from typing import Final, Literal, get_args
 from fastopen.common.errors import InputError, MachineError, unwritable
 from fastopen.runs.flat_tables import TABLES
 
-# The name of an incomplete folder, which no user gives to a folder of their own. If an export is killed, the
-# next export to the same place removes it.
+# The temporary name of a folder. No user's folder has such a name, so a folder with this name comes from a
+# killed export, and the next export to the same place removes it.
 UNFINISHED: Final = ".{}.fastopen-unfinished"
 # The formats of exports, which are also the names of their folders in a run's folder.
 ExportFormat = Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"]
@@ -29,7 +29,7 @@ def is_exported(path: Path) -> bool:
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield an empty folder with a temporary name, and rename it to `folder` after the `with` block. With
     `replace`, remove an earlier export in `folder`, but raise InputError if `folder` has other files. Without
-    `replace`, raise InputError if it has any files. Raises MachineError if the `with` block cannot write."""
+    `replace`, raise InputError if `folder` is not empty. Convert an OSError in the block to MachineError."""
     unfinished = folder.with_name(UNFINISHED.format(folder.name))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -35,10 +35,10 @@ def export(
 ) -> int:
     """Write the page loads of a run into a new folder, in the file format `form`, and return their number.
 
-    With `job`, a job's id, write only the loads of this job. `replace` removes an earlier export in the
-    folder. `watch` is called with the number of loads written so far. Raises InputError if the run has no
-    such job or no screenshots, and the errors of `atomic_folder`. If the run is damaged, it raises InputError
-    after writing the readable loads, if there are any."""
+    With `job`, write only the loads of the job with this id. With `replace`, replace an earlier export in the
+    folder. `watch` is called after each load with the number of loads written so far. Raises InputError if
+    the run has no such job, or no screenshots for PNG, and the errors of `atomic_folder`. If some loads are
+    damaged, write the readable ones before raising InputError."""
     run.check_job(job)
     count, at = 0, ""
     lost: list[InputError] = []
@@ -61,6 +61,7 @@ def export(
 # wrong type only at the end of a batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
+"""A function that writes one load to the export, from its main results and its decoded record."""
 Add = Callable[[Row], object]
 """A function that writes the next row of a table."""
 

@@ -1,7 +1,7 @@
-"""Write one load as a HAR 1.2 document for the network panels of browsers.
+"""Convert one page load into an HTTP Archive (HAR 1.2), which browsers show in their network panels.
 
-Data that HAR does not define are in fields that begin with an underscore, as the format requires: data about
-a connection in `_connection` of its entries, and data about the load in `_fastopen` of its page."""
+The names of fields that HAR does not define begin with an underscore, as the format requires: `_connection`
+of an entry has the data about its connection, and `_fastopen` of the page has the data about the load."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -29,12 +29,12 @@ def har_document(
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` has its
-    settings, `row` its main results, and `record` all results. `addresses` has the hosts' addresses."""
+    settings, `row` its main results, and `record` all results. `addresses` maps hosts to IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
     connections = {one["id"]: one for one in record["connections"]}
-    # Old runs, which did not record lookups, lack the key.
+    # Runs of fastopen versions that did not record name lookups lack the key.
     lookups = {
         one["host"]: (one["asked_ns"], one["answered_ns"])
         for one in record.get("lookups", ())
@@ -95,7 +95,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time at which a request was queued or else began; None if it never began."""
+    """Return when a request was queued, or if unknown, when it began, in ns. None if it never began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -103,11 +103,12 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
 def _timings(
     request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
 ) -> dict[str, float]:
-    """Return the `timings` of a HAR entry in ms. They add up to the time from queueing to the end, without
-    `ssl`, which is part of `connect`. -1 means that a timing does not apply (HAR 1.2)."""
+    """Return the `timings` of a HAR entry in ms. Without `ssl`, which is part of `connect`, they add up to
+    the time from queueing to the end. -1 means that a timing does not apply (HAR 1.2). `tls` is the record of
+    the connection's TLS handshake, and `looked_up` the start and end of its name lookup in ns."""
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
-    # Of a connection opened earlier, for another request, the rest of the handshake counts as `blocked`.
+    # The wait for a connection that was opened earlier, for another request, counts as `blocked`.
     if opened is not None and opened < queued:
         opened = connected = None
     sent, first = request["sent_ns"], request["first_byte_ns"]
@@ -120,7 +121,7 @@ def _timings(
         timings["dns"] = _ms(looked_up[1] - max(looked_up[0], queued))
         timings["blocked"] = _ms(opened - queued) - timings["dns"]
     if opened is not None and connected is not None:
-        # A request in the SYN or in early data does not wait for the handshake: `wait` includes the rest.
+        # A request in the SYN or in early data is sent during the handshake, whose rest is part of `wait`.
         ready = connected if tls is None else max(connected, tls["secured_ns"])
         ready = ready if sent is None else max(min(ready, sent), connected)
         timings["connect"] = _ms(ready - opened)
@@ -148,7 +149,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return a HAR entry's `response`, with status 0 if none arrived, as in HARs that browsers save."""
+    """Return the `response` of a HAR entry. Its status is 0 if no response arrived, as browsers write it."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -173,12 +174,12 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # HAR requires a unique id of the connection. Browsers write a number here, too.
+    # HAR requires a unique id of the connection. Browsers also write a number.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """Return the resource that caused the request, in Chromium's notation."""
+    """Return the resource that caused the request for `resource`, as Chromium writes it into a HAR."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]
