@@ -84,7 +84,7 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return start and end (ns) of the name lookup before the request's new connection; None without."""
+        """Return start and end (ns) of the name lookup that delayed the request's new connection, or None."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:

@@ -91,7 +91,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create a run's tables in a new database, set its application_id and user_version, and call `fill`."""
+    """Create a run's tables in a new database, mark its format, and call `fill` to write the content."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )

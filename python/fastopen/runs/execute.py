@@ -72,7 +72,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run, from the creation of this object. The run has as many repeats as fit."""
+    """A time limit for a run, from the creation of this object. As many repeats as fit into it are run."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -127,7 +127,7 @@ def execute(
     `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop
     early if the first loads with the same use of TFO are all invalid for the same reason.
 
-    On KeyboardInterrupt, return. Raises the engine's InputError or MachineError. Keep finished loads."""
+    Return on KeyboardInterrupt. Raises the engine's InputError or MachineError. Finished loads are stored."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = execution.outcome

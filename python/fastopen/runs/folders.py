@@ -74,7 +74,7 @@ def run_folders(folder: Path) -> list[Path]:
 @dataclass(frozen=True)
 class RunSummary:
     """The main facts about a run, for a list of runs. If the run is unreadable, `status` is the reason, and
-    the fields after `bytes` have their defaults. `bytes` is the size of all its files."""
+    the fields after `bytes` have their defaults. `bytes` is the size of the run's files without exports."""
 
     folder: Path
     status: str
@@ -99,7 +99,7 @@ def list_runs(folder: Path) -> list[RunSummary]:
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """Read the main facts about the run in `folder`. If it is unreadable, report this in the summary."""
+    """Read the main facts about the run in `folder`. Do not raise InputError if the run is unreadable."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:

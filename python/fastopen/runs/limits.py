@@ -94,7 +94,7 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the JSON record of a load or network. Raises InputError if it is damaged or large."""
+        """Decompress the JSON record of a load or network. Raises InputError if damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

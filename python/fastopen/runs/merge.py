@@ -219,7 +219,7 @@ class Merging:
 
     @property
     def duplicates(self) -> tuple[str, ...]:
-        """Return texts such as `PATH: 3 loads` on runs whose finished loads are copied from other runs."""
+        """Return texts such as `PATH: 3 loads` for the runs with loads that are copied from other runs."""
         return tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
 
     @property

@@ -127,7 +127,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(self.rows_of(_PAGES)), list(self.rows_of(_CELLS))
 
     def auto_engine(self) -> EngineName:
-        """Return the engine that was chosen for `--engine auto`, or an engine that the experiment names."""
+        """Return the engine chosen for `--engine auto`, or without it an engine that the experiment names."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -149,7 +149,7 @@ class RunReader(Closing):
 
     @property
     def shard(self) -> Shard | None:
-        """Return the part of the experiment that this run executes, such as 2 of 10; None if it is whole."""
+        """Return the part of the experiment that this run executes, such as 2 of 10; None for all of it."""
         text = self.options.get("shard")
         with self._parsing("which shard it is"):
             return None if text is None else Shard.parse(str(text))
@@ -245,7 +245,7 @@ class RunReader(Closing):
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the validated record of a load. The parameters and KeyError are those of `load_json`."""
+        """Return the validated record of a load, with the parameters and KeyError of `load_json`."""
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)

@@ -312,5 +312,5 @@ def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None
 
 
 def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
-    """Store a JSON value under `name` in the table `facts`, in place of an earlier value."""
+    """Store a JSON value under `name` in the table `facts`. Replace an earlier value."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

@@ -36,7 +36,7 @@ class ColdRequests:
 
     @property
     def without_ms(self) -> list[float]:
-        """Return `cold_ms` without the waits for the handshakes, sorted."""
+        """Return the durations of `cold_ms`, each without its wait for the handshake, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property

@@ -68,12 +68,12 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class CompletedRequest:
-    """The times, in ns since the navigation start, of a request (`resource`: its index in the page) with a
-    complete response: when it was queued and sent, and when the response's first and last byte arrived."""
+    """A request with a complete response. Times are in ns since the navigation start. `resource` is the index
+    of the request in the page."""
 
     resource: int
     connection: int | None
-    """The connection's id. None if the response came from the cache: all times are then those of its end."""
+    """The connection's id. None if the response came from the cache: all times are then that of its end."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int

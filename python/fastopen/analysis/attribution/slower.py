@@ -66,12 +66,14 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return by how many ns the request ended later after queueing than `before`, in the faster load."""
+        """Return how many ns longer the request took from queueing to the last byte than `before`, the same
+        request in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return by how many ns the request took longer from sending to the last byte than `before`, in the
-        faster load. It is at most `later_ns`: a request sent earlier may take longer, but not end later."""
+        """Return how many ns longer the request took from sending to the last byte than `before`, the same
+        request in the faster load. The result is at most `later_ns`, because a request that is sent earlier
+        may take longer and still not end later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -211,8 +213,8 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause that explains why the load `after` took longer than the load `before`, or an empty text
-    if the reason is unknown. `path`: the critical path of `after`. `down_bit_per_s`: None if unlimited."""
+    """Return a clause on why the load `after` took longer than the load `before`; empty if it is unknown.
+    `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -242,7 +244,7 @@ def _without_ticket(
 ) -> str:
     """Return a clause on a request that delays the load `after`, because no session ticket was left to send
     it as TLS early data, unlike in the load `before`. Return an empty text if there is no such request.
-    `on_path`: the requests on the critical path of `after`. `was` and `now`: facts about the requests."""
+    `on_path`: requests on the critical path of `after`. `was`, `now`: requests of `before`, `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -379,7 +381,7 @@ def request_name(page: Page, index: int) -> str:
 
 
 def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
-    """Return the index of a request and the end of its path, cut to `length`, such as `12 logo.png`."""
+    """Return the index of a request and the last part of its path, cut to `length`: `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"

@@ -63,7 +63,8 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the least round trips from opening a connection without TFO to the response's first byte."""
+        """Return the minimum number of round trips from opening a connection without TFO to the first byte of
+        the response."""
         return FIRST_FLIGHTS[self.cell.flight_off]
 
     @property

@@ -18,9 +18,9 @@ class Basis(StrEnum):
     """The method to compute a change between two runs, which depends on how their loads correspond."""
 
     EXACT = "exact"
-    """Nothing is random in virtual time, so the change is exact."""
+    """The loads ran in virtual time without randomness, so the change is exact."""
     PAIRED = "paired"
-    """Both loads of a repeat have the same random numbers, so the change is a median over the repeats."""
+    """Loads of a repeat have equal random numbers in both runs, so the change is a median over repeats."""
     SAMPLES = "samples"
     """The loads are independent, so the change is the difference of two medians."""
 

@@ -33,7 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the figures that browsers reported, by cell index, for cells whose settings produce figures."""
+    """Return the figures that browsers reported, by cell index. Leave out cells that cannot have figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

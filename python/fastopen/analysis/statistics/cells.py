@@ -4,7 +4,7 @@ A pair is a load with TFO and the load without TFO of the same repeat, both in o
 improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. Results state the median over the pairs. It
 is negative if TFO slows the page down.
 
-Only counts of loads include invalid loads. If a load was repeated, only its last attempt counts."""
+Invalid loads are counted, but no other figure includes them. Of a repeated load, the last attempt counts."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ FENCED_MIN: Final = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason (`kind`) why loads are invalid or were repeated, and the message of one of these loads."""
+    """A reason (`kind`) why loads are invalid or were repeated, their number, and the message of one load."""
 
     kind: str
     loads: int
@@ -80,7 +80,7 @@ class CellResult:
     varied: bool
     """True if each repeat sampled uncertain inputs (`--vary`), and nothing else was random."""
     requests: float | None
-    """The median number of requests of a valid load for which the page has a response."""
+    """The median number of requests of a valid load, without requests to which the page has no response."""
     asked: int
     """The number of planned loads."""
 
@@ -235,7 +235,7 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
 
 def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
     """Return the page load times of a cell that are much longer or shorter than the others, by number of the
-    repeat. Return none of them for fewer than FENCED_MIN loads."""
+    repeat. Return {} for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return {}
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

@@ -48,7 +48,8 @@ class FirstFlight:
     first_byte_rtts: float | None
     """The time from opening the document's connection to the first byte of the response, in RTTs."""
     client_bytes: int | None = None
-    """The bytes of the first flight on the document's TCP connection: TLS and early data, or the request."""
+    """The bytes of the first flight on the document's TCP connection: ClientHello and early data, or, in
+    cleartext, the request."""
     quic_connections: int = 0
     """The number of QUIC connections, which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()

@@ -45,8 +45,8 @@ class FlightSaving:
     """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and its upper bound."""
 
     baseline: int
-    """The index of the cell with which this cell is compared. It has the same version of HTTP. But HTTP/3 is
-    compared with HTTP/2, if loaded, because both send several requests at once."""
+    """The index of the cell with which this cell is compared. It has the same version of HTTP, except that
+    HTTP/3 is compared with HTTP/2, if loaded, because both can send several requests at once."""
     percent: float
     """The saving in percent of the median page load time of the baseline."""
     bound: Bound

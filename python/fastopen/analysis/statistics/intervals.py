@@ -76,7 +76,7 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability that the `median_interval` of this number of values has the true median."""
+    """Return the probability that the `median_interval` of this many values contains the true median."""
     # The whole range of values contains the median unless all values lie on one side of it.
     if values < VALUES_MIN:
         return 0.0

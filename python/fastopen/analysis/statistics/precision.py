@@ -48,8 +48,7 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if more repeats can narrow the interval of the saving. They cannot if the repeats sample
-    uncertain inputs, and results without TFO have no saving."""
+    """Return True if more repeats can narrow the interval: with TFO, and without sampled uncertain inputs."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -27,8 +27,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a warning if the results in cleartext and the results with TLS were measured with different
-    versions of HTTP. Otherwise, return an empty text."""
+    """Return a warning if results in cleartext and with TLS have different versions of HTTP, else ""."""
     setups = results.experiment.setups
     of_clear, of_tls = (
         http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])

@@ -43,8 +43,8 @@ class Verdict(StrEnum):
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Judge the effect of TFO on the page load time from the confidence interval of the saving. If it
-    excludes 0, but the median saving is below `smallest`, the smallest effect, return NONE."""
+    """Judge the effect of TFO on the page load time from the confidence interval of the saving. Return NONE
+    if the interval excludes 0, but the median saving is below the `smallest` effect that matters."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
