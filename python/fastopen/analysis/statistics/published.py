@@ -94,16 +94,14 @@ class Discrepancy:
 def discrepancies(results: Results) -> list[Discrepancy]:
     """Return each published row whose page and network the run measured, together with the measured results,
     in the order of the run's tables. If several setups were measured, use only the first of them."""
-    found = []
+    found: dict[tuple[str, int], Discrepancy] = {}
     for page in results.pages:
-        seen: set[int] = set()
         for comparison, arms in results.comparisons(page).items():
-            theirs = results.published.get((page, comparison.network))
-            if theirs is None or comparison.network in seen:
-                continue
-            seen.add(comparison.network)
-            found.append(Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms)))
-    return found
+            row = (page, comparison.network)
+            if row in results.published and row not in found:
+                theirs = results.published[row]
+                found[row] = Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms))
+    return list(found.values())
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
