@@ -44,9 +44,8 @@ class Until(Part):
 
 
 class Watched(Part):
-    """The data to store for each page load in addition to its record: packets, or samples of TCP's state."""
-
-    # The names are equal to those of fields of a job.
+    """The data to store for each page load in addition to its record: packets, or samples of TCP's state. A
+    job has fields with these names."""
 
     packets: bool = False
     tcp_trace: bool = False

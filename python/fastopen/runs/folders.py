@@ -99,10 +99,11 @@ def list_runs(folder: Path) -> list[RunSummary]:
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """Read the main facts about the run in `folder`. Do not raise InputError if the run is unreadable."""
-    files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
-    size = sum(file.stat().st_size for file in files if file.is_file())
+    """Read the main facts about the run in `folder`. Raise no error if the run is unreadable."""
+    size = 0
     try:
+        files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
+        size = sum(file.stat().st_size for file in files if file.is_file())
         with RunReader.open(folder) as run:
             experiment = run.experiment()
             return RunSummary(
@@ -122,6 +123,8 @@ def summary_of(folder: Path) -> RunSummary:
             )
     except InputError as error:
         return RunSummary(folder, error.message, size)
+    except OSError as error:  # no permission, or another process removed a file meanwhile
+        return RunSummary(folder, unreadable(folder, error).message, size)
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Listing kept runs with the facts that distinguish them, and removing a run without any other file."""
 
+import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,22 @@ def run(tmp_path: Path) -> Path:
 def test_a_list_of_runs_says_page_network_and_client(run: Path) -> None:
     (listed,) = list_runs(run.parent)
     assert (listed.pages, listed.networks, listed.clients) == (("small",), "20, 100 ms", ("loader",))
+
+
+def test_a_list_of_runs_ends_with_folders_that_may_not_be_read(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = shutil.copytree(run, run.parent / "closed")
+    iterdir = Path.iterdir
+
+    def refused(path: Path) -> Iterator[Path]:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    listed = [(one.folder, one.status) for one in list_runs(run.parent)]
+    assert listed == [(run, "finished"), (closed, "cannot be read: Permission denied")]
 
 
 def test_a_run_is_removed_with_its_exports_and_report(run: Path) -> None:

@@ -21,7 +21,7 @@ ALIKE_MS: Final = 1.0  # the largest difference between times that count as the 
 
 @dataclass(frozen=True)
 class Payoff:
-    """The time that TFO saves on a page over an open path, and costs over a path with a middlebox."""
+    """The time that TFO saves on a page over an open path, and costs behind a middlebox (`path`)."""
 
     page: str
     rtt_ms: float
