@@ -42,7 +42,7 @@ class RunOutcome:
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0
-    """Number of packets that were not kept, because the buffer for the packets of a load was full."""
+    """The number of packets that were not stored, because the buffer for the packets of a load was full."""
     took_s: float = 0.0
     """The duration in seconds; 0 if the run had no time limit."""
 
@@ -58,11 +58,11 @@ class RunProgress:
     done: int
     loads: int
     invalid: int
-    """Finished loads whose last attempt is invalid."""
+    """The number of finished loads whose last attempt is invalid."""
     repeated: int
     """The number of attempts after the first, at loads that the machine disturbed."""
     left: int
-    """Loads still to finish in this round. The first round runs all loads, others repeat disturbed loads."""
+    """The number of unfinished loads in this round. Rounds after the first repeat disturbed loads."""
 
     def counts(self) -> str:
         """Return the numbers of loads as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""

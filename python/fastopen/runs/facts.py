@@ -37,7 +37,7 @@ class Environment(Facts):
 
 
 class Until(Part):
-    """The condition on which a run with `--until-ci` ends: precise savings, or a number of repeats."""
+    """A run with `--until-ci` ends if its savings have this precision, or after this number of repeats."""
 
     half_width_percent: float
     max_repeats: int

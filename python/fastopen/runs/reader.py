@@ -59,7 +59,7 @@ class RunReader(Closing):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open a kept run without changing it. Raises InputError if the run cannot be read."""
+        """Open a stored run without changing it. Raises InputError if the run cannot be read."""
         database, limits = files.open_for_reading(folder)
         run = cls(database, folder)
         run._limits = limits

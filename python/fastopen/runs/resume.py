@@ -18,7 +18,7 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Restore the plan of a kept run from its experiment and pages, with only the jobs that the run stores.
+    """Restore the plan of a run from its stored experiment and pages, with only the jobs that it stores.
     Raises InputError if another version of fastopen planned the stored jobs differently."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())

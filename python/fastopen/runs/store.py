@@ -112,7 +112,7 @@ class RunStore(RunReader):
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Open a kept run to continue it. Raises InputError if it is damaged or another process writes it."""
+        """Open a stored run to continue it. Raises InputError if it is damaged or already being written."""
         cls.open(folder).close()  # raises InputError for a folder that is not a run
         lock = files.FolderLock(folder)
         try:

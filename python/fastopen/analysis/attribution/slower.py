@@ -56,12 +56,12 @@ class _RequestFacts:
     syn_data: bool
     """True if the SYN of its connection had data that the origin acknowledged."""
     before_bytes: int
-    """Body bytes of the responses that the connection had completed when the request was sent."""
+    """The body bytes of the responses that the connection had completed when the request was sent."""
     syn_retransmitted: bool
     """True if the request was its connection's first, and the SYN was retransmitted without data."""
     reused: bool
     transfer_ns: int
-    """Time from the response's first byte to its last."""
+    """The time from the response's first byte to its last."""
     retransmitted: tuple[int, int]
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
@@ -185,7 +185,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on kinds of packets that `after` has more of than `before`. `way`: `up` or `down`."""
+    """Yield phrases on the kinds of packets of which `after` has more than `before`, by direction (`way`)."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
