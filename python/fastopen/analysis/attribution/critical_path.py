@@ -73,7 +73,7 @@ class CompletedRequest:
 
     resource: int
     connection: int | None
-    """The connection's id. None if the response came from the cache: all times are then that of its end."""
+    """The connection's id; None if cached. All times of a cached response are the time of its end."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int

@@ -288,7 +288,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
-    """Return a clause such as `1 segment of its connection had to be retransmitted (by the origin), ...`."""
+    """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
