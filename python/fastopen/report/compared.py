@@ -43,7 +43,7 @@ NAMED_MAX: Final = 6
 
 
 def side_lines(compared: RunComparison) -> list[str]:
-    """Return a line for each run (folder, label, status), and a sentence on settings that differ."""
+    """Return a line on each run (folder, label, status), and a sentence on the settings that differ."""
     lines = []
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
@@ -55,7 +55,7 @@ def side_lines(compared: RunComparison) -> list[str]:
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
-    """Yield a table for each page, with a row for each network, setting and use of TFO in both runs."""
+    """Yield a table for each page that compares both runs, with a row for each network, setting and arm."""
     return (
         _grid(compared, page, list(cells)) for page, cells in groupby(compared.cells, lambda one: one.page)
     )
@@ -122,8 +122,8 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """Return a sentence that counts the results (cells) for which the second run is slower, faster or
-    unchanged, and names the largest change. A cell is a page with a network, settings and use of TFO."""
+    """Return a sentence with the numbers of results (cells) that are slower, faster or unchanged in the
+    second run, and with the largest change. A cell is one page on one network with one setting and arm."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -162,8 +162,8 @@ def changed_cells(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each of the NAMED_MAX largest changes of page load times between two runs, which says
-    what changed on the critical path. Then yield a line with the number of other changes, if any."""
+    """Yield a line for each of the NAMED_MAX largest changes of page load time between two runs, with the
+    changes on the critical path. If there are more changes, yield a line with their number."""
     cells = changed_cells(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -173,8 +173,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return sentences on changes of a result's critical path between two runs: in kinds of wait, and in
-    requests. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
+    """Return sentences on the difference between a result's critical paths in two runs: by kind of wait, and
+    by request. Empty if a path is unknown, or if each kind of wait changed by less than PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on requests whose waits changed most, and on those on one run's critical path only."""
+    """Yield clauses on requests whose waits changed most, and on requests on only one run's critical path."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -208,8 +208,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each result whose loads should be the same in both runs, but differ: in invalid loads,
-    connections with SYN data, or retransmissions. After NAMED_MAX lines, only count further results."""
+    """Yield a line for each result whose loads should be the same in both runs, but differ in invalid loads,
+    SYN data, or retransmissions. After NAMED_MAX lines, yield only the number of further results."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -226,8 +226,8 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run that measured pages or settings that the other run lacks, with at most
-    NAMED_MAX of their names."""
+    """Yield a line for each run with pages or settings that the other run lacks. A line has at most NAMED_MAX
+    of their names."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -235,8 +235,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, colour) for each limit on changes between two runs, then for each change that exceeds it,
-    or may do so. The colour is `bad` for failures, `notable` for unclear or unknown changes, else `good`."""
+    """Yield (line, colour) for each limit on changes, followed by such pairs for the changes that exceed, or
+    may exceed, the limit. The colour is `bad` for failures, `notable` for unclear changes, else `good`."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
@@ -249,8 +249,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return, as text, the change that was compared with a limit, and its interval. It is a change of the
-    page load time or of TFO's saving. If unknown, return the number of invalid loads of the second run."""
+    """Return the change that was compared with a limit, with its interval, as text: a change of page load
+    time or of TFO's saving. If it is unknown, return the number of invalid loads of the second run."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -14,7 +14,7 @@ FORMAT: Final = "fastopen-comparison/1"
 def comparison_document(
     compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]
 ) -> dict[str, Any]:
-    """Return comparisons of runs as an object for `json.dumps`. `checks`: the checked limits of each one."""
+    """Return comparisons of runs, with the checked limits of each, as an object for `json.dumps`."""
     return {
         "format": FORMAT,
         "failed": any(check.failed for of_one in checks for check in of_one),

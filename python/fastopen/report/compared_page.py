@@ -1,4 +1,4 @@
-"""Write comparisons of runs as one HTML file without scripts. Show critical paths as bars and tables."""
+"""Write comparisons of runs as one HTML file without scripts, with critical paths as bars and tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,13 +23,13 @@ from fastopen.report.compared import (
 from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.templates import environment, whole_page
 
-# The maximum number of cells whose critical paths are drawn, and of changed waits listed for each.
+# The maximum number of cells with drawn critical paths, and of changed waits listed for each of these cells.
 PATHS_MAX: Final = 60
 PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return the HTML page of these comparisons. `checks` has the checked limits of each comparison."""
+    """Return an HTML page on comparisons of runs. `checks`: the limits that were checked for each of them."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -44,8 +44,8 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the HTML section on a comparison of two runs. `checks`: the limits that were checked. `first`:
-    True for the first section of a page, whose verdict is marked as the verdict of the page."""
+    """Return the HTML section on a comparison of two runs, with the checked limits on its changes. `first`:
+    True for the first section of a page, which gets the id `verdict` and the colour of its verdict."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts
@@ -78,13 +78,13 @@ def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
 
 
 def kind_colours() -> list[tuple[str, str]]:
-    """Return (kind of wait, colour) for the legend of the bars."""
+    """Return (kind of wait, colour) pairs for the legend of bars that show critical paths."""
     return [(kind.value, colour) for kind, colour in KIND_COLOURS.items()]
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return a bar for each critical path: its name, and a piece for each kind of wait. A piece has its width
-    in percent of the longest bar, a colour and a title. `paths`: milliseconds by name and kind of wait."""
+    """Return (name, pieces) for each critical path, to draw it as a bar. `paths`: milliseconds by name and
+    kind of wait. A piece has the wait's `share` of the longest bar in percent, a `colour` and a `title`."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():
@@ -102,7 +102,7 @@ def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list
 
 
 def kinds_of(path: CriticalPath) -> dict[Kind, float]:
-    """Return the milliseconds of each kind of wait on the critical path of one load."""
+    """Return the total milliseconds of each kind of wait on the critical path of one load."""
     return {kind: path.total_ns(kind) / 1e6 for kind in Kind}
 
 

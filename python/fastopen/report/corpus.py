@@ -13,13 +13,13 @@ from fastopen.report.shared_columns import MISSING, factor_entry
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # The maximum number of correlations in a sentence.
 NAMED: Final = 3
-# This many pages with the largest savings, and this many with the smallest, are described individually.
+# The number of pages with the largest savings, and with the smallest, that are described individually.
 EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of the distribution of savings over many pages, and a table of the correlations of page
-    properties with the saving. The latter shows at most `places` networks and setups, or all if None."""
+    """Yield two tables for a corpus of pages, or none for few pages: the distribution of savings, and the
+    correlations of page properties with the saving, for at most `places` networks and setups (None: all)."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -30,8 +30,8 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 def corpus_sentences(results: Results) -> Iterator[str]:
     """Yield sentences on the distribution of TFO's saving over many pages, and on page properties that
-    correlate with the saving, for each network with each setup. The saving is that with warm TFO cookies, or
-    with cold ones if the run has no warm ones."""
+    correlate with the saving, for each network and setup. The saving is with warm TFO cookies, or with cold
+    cookies if the run has no warm ones."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)

@@ -8,6 +8,7 @@ from fastopen.common.grid import Grid
 
 
 def csv_text(grid: Grid) -> str:
+    """Return the table as CSV text: a line with the column headings, then a line for each row."""
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(column.heading for column in grid.columns)

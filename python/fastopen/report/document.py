@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a row of texts, numbers and flags for each page, network, setting and use of TFO. Intervals and
-    published figures are split into columns, settings become texts, other lists and objects are left out."""
+    """Return a mapping of column names to texts, numbers and flags for each page, network, setting and arm.
+    Intervals and published figures become several columns, and settings texts. Other lists are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the list `setups`, and the fields of the only setup, which are None if there are several."""
+    """Return `setups`, and the fields of the only setup; these are None if there are several setups."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -21,7 +21,7 @@ BAR: Final = re.compile(
 
 
 def packed(figure: Figure) -> dict[str, Any]:
-    """Return a figure as data for the page's script: its specification, and its rows as compact columns."""
+    """Return data for the page's script: the figure's title, specification, and rows as compact columns."""
     rows = figure.rows
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {
@@ -32,7 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column of a figure's data for the report page's script. Round numbers to six digits."""
+    """Return a column as data for a script: texts as indexes into `levels`, numbers with six digits."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
@@ -57,14 +57,14 @@ def inline_svg(figure: Figure, prefix: str) -> str:
 
 
 def _titled(bar: re.Match[str]) -> str:
-    """Return the SVG element of a bar with its label as a tooltip."""
+    """Return the SVG element of a bar with the bar's description as a tooltip."""
     return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"
 
 
 @cache
 def library() -> str:
-    """Return the script that draws figures in a page: Vega, Vega-Lite and vega-embed, 0.9 MB. Bundling takes
-    seconds, so the script is kept in the user's cache if possible."""
+    """Return the JavaScript libraries Vega, Vega-Lite and vega-embed as one script of 0.9 MB. Bundling takes
+    seconds, so the script is stored in the user's cache folder if possible."""
     path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Report which assumptions on how a published measurement was made explain its figures best."""
+"""Report the assumptions about a published measurement that explain its figures best."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,9 +15,9 @@ PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/
 
 
 def explained_grids(found: Explained) -> list[Grid]:
+    """Return the tables on a search for the best rig, without empty tables."""
     grids = (cells_grid, properties_grid, changed_agreement_grid, disagreeing_cells_grid)
-    made = [grid(found) for grid in grids]
-    return [one for one in made if one.rows]
+    return [made for grid in grids if (made := grid(found)).rows]
 
 
 def cells_grid(found: Explained) -> Grid:
@@ -49,8 +49,8 @@ def cells_grid(found: Explained) -> Grid:
 
 def properties_grid(found: Explained) -> Grid:
     """Return a table of test conditions that a published measurement may have had. For each condition, it
-    shows how many more published savings agree with ours if only this condition is assumed, and if it is
-    part of the set of conditions that explains most savings."""
+    shows how many more published savings agree with ours under only this condition, and how many fewer agree
+    if it is removed from the best set of conditions."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),
@@ -106,6 +106,7 @@ def changed_agreement_grid(found: Explained) -> Grid:
 
 
 def sentences(found: Explained) -> Iterator[str]:
+    """Yield sentences on the numbers of savings that agree with published ones, and on the best rig."""
     cells, base, best = len(found.cells), found.base, found.best
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"
@@ -131,8 +132,8 @@ def sentences(found: Explained) -> Iterator[str]:
 
 
 def _shown(found: Explained) -> list[Property]:
-    """Return the properties as declared. Their copies for single pages are shown only if they are of the best
-    rig."""
+    """Return the test conditions to list: all that the experiment's file declares, and copies of them for
+    single pages only if they belong to the best rig."""
     space = found.space
     return [one for one in space.properties if one in found.best.rig or not space.is_copy(one)]
 
@@ -143,7 +144,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the load time without TFO and the saving under assumed conditions; green if as published."""
+    """Return entries with our load time without TFO and our saving on a rig; green if as published."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

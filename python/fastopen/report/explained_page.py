@@ -1,4 +1,4 @@
-"""Write one HTML file, without scripts, on the assumptions that explain published figures best."""
+"""Write an HTML page without scripts on the assumed test conditions that explain published figures best."""
 
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return an HTML page, with escaped texts, on assumptions about how published figures were measured."""
+    """Return an HTML page, with escaped texts, on the test conditions that explain published figures best."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
@@ -41,8 +41,8 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw the number of published savings that agree with ours, with and without each assumption about how
-    the published figures were measured. None if no assumption was tried."""
+    """Draw the number of published savings that agree with ours for each assumed test condition: under only
+    this condition, and under the best set of conditions without it. None if no condition was tried."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

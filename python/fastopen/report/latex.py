@@ -32,11 +32,11 @@ def escaped(text: str) -> str:
 
 
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
-    """Return LaTeX with a `table` environment for each table. It needs the packages booktabs and textcomp.
+    """Return LaTeX with a `table` environment for each table. The document needs the packages booktabs and
+    textcomp.
 
-    `preamble` has lines for comments at the top. Labels consist of `tab:`, `name` and the title of the table,
-    such as `tab:run-evidence-of-each-cell`.
-    """
+    `preamble` has lines to write as comments at the top. The label of a table is `tab:`, `name` and the
+    table's title, such as `tab:run-evidence-of-each-cell`."""
     comments = ("Needs \\usepackage{booktabs,textcomp}.", *preamble)
     # A line break would end a comment.
     lines = ("".join(letter if letter.isprintable() else " " for letter in text) for text in comments)

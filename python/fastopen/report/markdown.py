@@ -1,4 +1,4 @@
-"""Write a report as Markdown, for an issue, a wiki or a notebook: verdict, tables, answers and method."""
+"""Write a report as Markdown, for an issue, a wiki or a notebook."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,6 +21,7 @@ def escaped(text: str) -> str:
 
 
 def markdown(analysis: RunAnalysis) -> str:
+    """Return the report of a run as Markdown: verdict, tables, answers, method and environment."""
     return "\n".join(_lines(analysis)).rstrip() + "\n"
 
 

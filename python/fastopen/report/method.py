@@ -21,6 +21,7 @@ TCP_SEGMENT_BYTES: Final = 1448
 
 
 def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield the paragraphs of a methods section that describes the pages, networks, loads and statistics."""
     results = analysis.results
     experiment = results.experiment
     yield (
@@ -188,7 +189,7 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases such as `an MTU of 1280 bytes` on unusual settings of `parts`, except `named` ones."""
+    """Yield phrases such as `an MTU of 1280 bytes` for unusual settings of `parts`, except those `named`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -236,7 +237,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """Return the protocols of each setup: `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`. Empty if many."""
+    """Return the protocols of each setup, such as `: cleartext; TLS 1.3 with HTTP/2`. Empty if many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""
@@ -250,7 +251,7 @@ def _setup_names(results: Results) -> str:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Describe the client that all `setups` use. `versions` maps its label to a program version."""
+    """Describe the client that all `setups` use. `versions` maps labels of clients to program versions."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -283,7 +284,7 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """Return the end of the sentence `Each page was loaded ...`."""
+    """Return the end of the sentence `Each page was loaded ...`: the number of repeats and their order."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     exactly = {cell.loads for cell in results.cells} == {experiment.repeats}

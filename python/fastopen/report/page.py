@@ -1,4 +1,4 @@
-"""Write a report as one HTML file that needs no network. Jinja2 escapes each text of the run."""
+"""Write the report of a run as one HTML file that needs no network. Jinja2 escapes all texts from the run."""
 
 from typing import Any, Final
 
@@ -12,11 +12,12 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
 
-# The maximum size of the file's data on single loads, so that reports also open on a phone.
+# The maximum size in bytes of the data on single loads, so that phones can open the report, too.
 LOADS_BYTES_MAX: Final = 5_000_000
 
 
 def html(analysis: RunAnalysis) -> str:
+    """Return the report of a run as an HTML page, with charts that scripts in the page draw."""
     results = analysis.results
     overview = overview_figures(analysis)
     loads, left_out = _loads(analysis)
@@ -27,7 +28,6 @@ def html(analysis: RunAnalysis) -> str:
         }
     )
     scripts = {"library": library(), "own": asset("report.js"), "data": data}
-    first = loads[0][1] if loads else ()
     return whole_page(
         "report.html.jinja",
         *(scripts["library"], scripts["own"]),
@@ -39,15 +39,15 @@ def html(analysis: RunAnalysis) -> str:
         only_rtt=all(factor.name == "rtt" for factor in results.factors.varying),
         figures=[drawn(figure) for figure in overview],
         loads=[one[0] for one in loads],
-        first_load=[drawn(figure) for figure in first],
+        first_load=[drawn(figure) for figure in (loads[0][1] if loads else ())],
         left_out=left_out,
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # own files, or escaped
     )
 
 
 def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return an item for each example load that a reader can choose: page and network, figures, and their
-    data for scripts. Also return the number of loads that are left out to limit the file's size."""
+    """Return example loads by page and network: names for a menu, figures, and the figures' data for scripts.
+    Also return the number of pages and networks left out because of LOADS_BYTES_MAX."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

@@ -51,8 +51,7 @@ EXTREMES: Final = 3
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield everything that `fastopen show` prints about a run, for a terminal that is `width` columns
-    wide."""
+    """Yield everything that `fastopen show` prints about a run, for a terminal of `width` columns."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -177,7 +176,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield notes on TFO in external servers such as nginx. `other_answers`: a response had wrong content."""
+    """Yield notes on external servers such as nginx. `other_answers`: a response had the wrong content."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"
@@ -210,8 +209,8 @@ def _clients_and_servers(experiment: Experiment) -> str:
 
 
 def certainty_lines(results: Results) -> Iterator[str]:
-    """Yield sentences on the noise floor, the precision and the outliers of a run, as far as they are
-    known."""
+    """Yield sentences on the noise floor, the widest confidence interval and the outliers of a run. A
+    sentence is left out if the run does not have these figures."""
     noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
     controls = (one.improvement_ci95 for one in noisy if one.cell.arm.role is Role.CONTROL)
     if intervals := [interval for interval in controls if interval is not None]:

@@ -17,12 +17,12 @@ from fastopen.common.phrases import NBSP, capitalised, plural, with_sign
 from fastopen.experiments import BASELINE
 from fastopen.report.shared_columns import factor_entry, known, time_in
 
-# The maximum number of cells that are named: the cells with the largest published savings.
+# The maximum number of implausible published savings in sentences: the largest ones.
 NAMED: Final = 3
 # If published PLTs, or their slopes over RTT, differ from ours by more than this factor, report it.
 OTHER_LOAD: Final = 1.5
 
-# The text of each label for a terminal of 80 columns, and its meaning.
+# The short text of each label, for a terminal of 80 columns, and its meaning if the text does not show it.
 LABELS: Final = {
     Label.SLOWER: ("slower", "their times are longer with TFO than without"),
     Label.UNSIGNED: ("unsigned", "their table prints the size of the difference without its sign"),
@@ -44,7 +44,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return remarks on a published result and the measured one, such as `agrees`; fewer words if `short`."""
+    """Return remarks that compare a published result with ours, such as `agrees`; fewer words if `short`."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -103,9 +103,9 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, *, short: bool = False) -> list[str]:
-    """Return the sentences below the table that compares published figures with ours. They explain its
-    remarks, such as `misprinted`, implausible published savings, and different page load times. `short`: True
-    if the table has short remarks for narrow terminals. Use them only if the table has rows."""
+    """Return sentences to print below the table of `published_grid`, if it has rows. They explain its
+    remarks, such as `misprinted`, and describe implausible published savings and different page load times.
+    `short`: True if the table has the short remarks for narrow terminals."""
     found = discrepancies(results)
     used = {label for one in found for label in one.labels}
     lines = [
@@ -124,8 +124,8 @@ def comparison_sentences(results: Results, *, short: bool = False) -> list[str]:
 
 
 def agreement(results: Results) -> str:
-    """Return the numbers of measured savings of page load time that agree with published ones, and that
-    differ, as sentences. Empty if nothing is published for this experiment."""
+    """Return sentences with the numbers of measured savings that agree with the published savings, and that
+    differ from them. Return an empty string if nothing is published for this experiment."""
     found = discrepancies(results)
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
@@ -158,8 +158,8 @@ def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """Return a sentence if published load times without TFO, or their growth with the RTT, differ from ours.
-    `slope`: (their growth, our growth) in ms per ms, if known."""
+    """Return a sentence if a page's published load times without TFO, or their growth with the RTT, differ
+    from ours; else an empty string. `slope`: (their growth, our growth) in ms per ms of RTT, if known."""
     parts = []
     of_page = [one for one in found if one.comparison.page == page]
     ratios = [one.published.off_ms / one.baseline_ms for one in of_page if one.baseline_ms]

@@ -56,8 +56,8 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page. The first one usually shows load times and savings. In a run over many
-    certificate sizes, it shows the round trips for each size."""
+    """Return the tables of a page's results. The first table shows load times and savings or, in a run over
+    many certificate sizes, round trips by certificate size."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]
@@ -74,8 +74,8 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return one table with the results of the given pages, by default all pages. It has a page column if
-    there are several."""
+    """Return a single table with the results of `pages`, or of all pages of the run if `pages` is empty. It
+    has a column for the page if there are several."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -224,7 +224,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return RTTs by size of certificates. `3.000 (14,151), 4.000`: 3 RTTs up to 14,151 bytes, then 4."""
+    """Format RTTs by certificate size. `3.000 (14,151), 4.000` means 3 RTTs up to 14,151 bytes, then 4."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -239,13 +239,13 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Return a table entry for each of `names` (with or without TFO): a hyphen if it has no result."""
+    """Return a table entry for each arm in `names`: `entry` of its result, or a hyphen without a result."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def interval_percent(result: CellResult) -> str:
-    """Return the confidence level of the saving's interval, such as `95 %`. If the interval is a range of the
-    savings with randomly sampled inputs, return the share of savings in it. Empty without an interval."""
+    """Return the confidence level of the saving's interval, such as `95 %`. If the interval is a range of
+    savings with sampled inputs, return the share of savings within it. Empty if there is no interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -275,7 +275,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return a clause such as `, with its 95 % interval`; empty if there are no intervals."""
+    """Return a clause on the brackets after savings, such as `, with its 95 % interval`, or an empty one."""
     over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -284,8 +284,8 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note for below a table of savings: on brackets that show ranges of samples, or on rows without
-    brackets because nothing was random. Otherwise, return an empty string."""
+    """Return a note to print below a table of savings: brackets are ranges of samples, or rows without
+    brackets are single loads in deterministic virtual time. Empty if neither is the case."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -306,8 +306,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid:
-    """Return a table of the correlations of the saving with the uncertain inputs that `--vary` samples. There
-    is a row for each page, network and use of TFO (arm). Rows with too few samples are left out."""
+    """Return a table of the correlations between the saving and each uncertain input that `--vary` samples.
+    There is a row for each page, network and arm, except for results with too few samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -330,8 +330,8 @@ def sensitivity_grid(results: Results) -> Grid:
 
 
 def path_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the mean critical path of page loads: milliseconds of each kind of wait, such as
-    handshakes. It has a row for each page, network and use of TFO (arm)."""
+    """Return a table of mean critical paths: the milliseconds of each kind of wait, such as handshakes. It
+    has a row for each page, network and arm."""
     rows = [
         (
             *entries(page, place.name, arm),
@@ -350,8 +350,8 @@ def path_grid(analysis: RunAnalysis) -> Grid:
 
 
 def cold_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the share that TCP handshakes have in the time of requests without TFO, with a row
-    for each network and setting."""
+    """Return a table of the percentage of request time that TCP handshakes take without TFO. It has a row for
+    each network with each setting."""
     rows = []
     for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
@@ -370,8 +370,8 @@ def cold_grid(analysis: RunAnalysis) -> Grid:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """Return a table that shows how far to trust the measurements: SYN data, measured RTT, retransmissions,
-    outliers and valid loads. It has a row for each page, network and use of TFO (arm)."""
+    """Return a table of the evidence for each page, network and arm: connections with SYN data, measured RTT,
+    retransmissions, outliers and valid loads."""
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
@@ -413,8 +413,8 @@ def invalid_grid(results: Results) -> Grid:
 
 
 def cells_grid(analysis: RunAnalysis) -> Grid:
-    """Return a machine-readable table of all results, with a row for each page, network, setting and use of
-    TFO. It has the values of `flat_cells`, then the times of each kind of wait on the critical path."""
+    """Return a table for programs, with a row for each page, network, setting and arm: the values of
+    `flat_cells`, then milliseconds by kind of wait, and handshakes, on the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
         path = analysis.attribution.breakdowns.get(result.cell.index)
@@ -431,8 +431,8 @@ def cells_grid(analysis: RunAnalysis) -> Grid:
 
 
 def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Grid]:
-    """Yield every table of a report in order. The results are one table for each page, but a single table for
-    a paper (`for_paper`) or a large corpus of pages."""
+    """Yield all tables of a report in order. There is one table of results for each page, or a single table
+    for all pages if `for_paper` is True or the run has a large corpus of pages."""
     results = analysis.results
     yield from corpus_grids(results)
     if results.distributions or for_paper:
@@ -443,8 +443,8 @@ def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Gri
 
 
 def detail_grids(analysis: RunAnalysis) -> list[Grid]:
-    """Return the detail tables of a report, such as critical paths and invalid loads. Tables without rows are
-    left out."""
+    """Return the tables below the main results of a report, such as critical paths and invalid loads. Tables
+    without rows are left out."""
     results = analysis.results
     made = (
         *(flight_grid(results, page) for page in results.pages),
@@ -480,7 +480,7 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the link rates that all table rows share as text, such as `4 Mbit/s down, 256 kbit/s up`. If
+    """Return the link rates that do not vary in the run as text, such as `4 Mbit/s down, 256 kbit/s up`. If
     every network has a name, return each name with its rates."""
     networks = results.experiment.networks
     if all_named(networks):

@@ -1,4 +1,4 @@
-"""Render the sections of a report. A report file has all of them; `fastopen browse` requests them singly."""
+"""Render the sections of a report as HTML: all for a report file, single ones for `fastopen browse`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
@@ -25,14 +25,14 @@ NAMED_PAGES: Final = 4
 
 
 def part_html(part: Part, analysis: RunAnalysis) -> Markup:
-    """Return the HTML of one section (`part`, such as `method`) of the report of a run; empty if the run has
-    nothing to report in this section."""
+    """Return the HTML of the section `part`, such as `method`, of the report of a run. The HTML is empty if
+    the run has nothing to report in this section."""
     return _rendered(part, _CONTENT[part](analysis))
 
 
 def verdict_html(results: Results) -> Markup:
-    """Return the HTML of the section with the verdict. Unlike other sections, it does not need the records of
-    loads, so it can be shown first."""
+    """Return the HTML of the section with the verdict. It can be shown first, because it does not need the
+    records of single loads, which take time to read."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 
@@ -113,6 +113,6 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return template variables for a figure: `figure`, and `svg`, its drawing for print and for browsers
+    """Return template variables for a figure: `figure`, and `svg`, the drawing for print and for browsers
     without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

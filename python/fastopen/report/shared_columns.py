@@ -1,4 +1,4 @@
-"""Build columns and entries that several tables share."""
+"""Build columns and entries that several tables of results share."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,25 +10,25 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: DesignPoint) -> Entry:
-    """Return a table entry with the value of one setting (`factor`), such as the RTT. `point`: the values of
-    all settings in this row. If all rows have this value, the table shows it only once, as `RTT 20 ms`."""
+    """Return a table entry with the value of a setting (`factor`) in the row with the settings `point`. Its
+    `phrase`, such as `RTT 20 ms`, replaces the column if all rows have the same value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
 def known(
     value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "", mark: str = ""
 ) -> Entry:
-    """Return a table entry with `value`, formatted by `text`; with a hyphen if None. `tone`: its colour."""
+    """Return a table entry with `value`, formatted by `text`; a hyphen for None. `mark` refers to a note."""
     return Entry(MISSING) if value is None else Entry(text(value), tone, mark=mark, value=value)
 
 
 def time_in(unit: str, milliseconds: float | None) -> Entry:
-    """Return a table entry with a time in `unit`, which is `s` (shown as 1.648) or `ms` (63.4); with a hyphen
-    if the time is None."""
+    """Return a table entry with a time in `unit`, which is `s` (shown as `1.648`) or `ms` (`63.4`). If the
+    time is None, the entry has a hyphen."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
 def cell_columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table: page, network and arm (use of TFO), then a column for each heading in
-    `figures`."""
+    """Return the columns of a table with a row for each page, network and arm: a column for each of these
+    three, then a column of numbers for each heading in `figures`."""
     return (*keys("page", "network", "arm"), *map(Column, map(str, figures)))

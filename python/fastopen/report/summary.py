@@ -37,19 +37,19 @@ COUNTED: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a run: the verdict on TFO as a headline, its tone (`good`, `bad`, `quiet`), supporting
-    sentences, and key figures."""
+    """The beginning of a report: the verdict on TFO or, if figures are published, the agreement with them
+    (`headline`), its tone (`good`, `bad` or `quiet`), supporting sentences, and key figures."""
 
     headline: str
     tone: str
     sentences: tuple[str, ...]
     tiles: Mapping[str, str]
-    """The figures in large type, by label."""
+    """Key figures by label, as texts. Reports show them in large type."""
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks. The verdict and the figures are about loads with warm
-    TFO cookies, or with cold ones if the run has no warm ones."""
+    """Summarise the run over all pages and networks. The verdict and the key figures are about loads with
+    warm TFO cookies, or with cold cookies if the run has no warm ones."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(results)
@@ -73,7 +73,7 @@ def summarise_run(results: Results) -> Summary:
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings on `page`. For the only page, leave out the verdict, which is in the summary."""
+    """Yield the findings on `page`, without the verdict if it is the run's only page: the summary has it."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one
@@ -88,7 +88,7 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on the median of all savings. With `named`, add the page that has this saving."""
+    """Return a sentence on the median saving in `cells`. With `named`, also name the page in the middle."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -107,8 +107,8 @@ def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *,
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map the name of each result to its saving in percent. The name is the page, followed by network and
-    settings if these vary, such as `wiki at 20 ms`. All savings must be known."""
+    """Map the name of each result to its saving in percent. A name is the page, followed by the network and
+    settings if these vary, such as `wiki at 20 ms`. The saving of each result must be known."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -130,7 +130,7 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, with_savings: bool) -> dict[str, str]:
-    """Map labels, such as `loads valid`, to key figures. `with_savings`: include the savings of TFO."""
+    """Map labels, such as `loads valid`, to key figures as text. `with_savings`: include TFO's savings."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

@@ -21,9 +21,9 @@ PLAIN: Final = "-|"
 
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield the lines of a bar chart of median page load times for a terminal with `width` columns. Each page
-    with valid loads has a heading, and a bar for each network, setting and use of TFO. `encoding`: the
-    terminal's character encoding."""
+    """Yield the lines of a bar chart of median page load times for a terminal of `width` columns. Each page
+    with valid loads has a heading, and a bar for each network, setting and arm. `encoding` is the terminal's
+    character encoding."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
@@ -60,8 +60,8 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar from 0 to the median page load time, with a mark for each load, as text. `longest_ms`: the
-    time at the full width, `room` characters. `encoding`: the encoding that must represent the text."""
+    """Return a bar as text, from 0 to the median page load time, with a mark for each load. The full width of
+    `room` characters is `longest_ms`. If `encoding` has no braille characters, the bar is in ASCII."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

@@ -35,8 +35,7 @@ def command(
     table = read_table(file)
     findings = audit(table.cells)
     if table.ignored:
-        names = ", ".join(table.ignored)
-        print_message(f"columns not checked: {names}")
+        print_message(f"columns not checked: {', '.join(table.ignored)}")
     if json:
         print_json({"findings": [finding.as_json() for finding in findings]})
     else:
@@ -77,8 +76,7 @@ def _renderables(
         yield Text(words)
     struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}
     yield Text(f"{len(struck)} of {len(cells)} cells are impossible or inconsistent.", style="bold")
-    asked = len({finding.cell.line for finding in findings} - struck)
-    if asked:
+    if asked := len({finding.cell.line for finding in findings} - struck):
         words = "other cell raises a question" if asked == 1 else "other cells raise a question"
         yield Text(f"{asked} {words}.", style="bold")
 

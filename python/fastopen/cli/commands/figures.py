@@ -27,8 +27,7 @@ def command(
     from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures
 
     asked = [part.strip().lower() for part in formats.split(",")]
-    unknown = [name for name in asked if name not in FORMATS]
-    if unknown:
+    if unknown := [name for name in asked if name not in FORMATS]:
         raise InputError(f"unknown format {unknown[0]!r}", "--format", f"use {any_of(FORMATS)}")
     folder = find_run(run)
     with RunStore.open(folder) as store:

@@ -13,7 +13,7 @@ from fastopen.report.figures.style import arm_colour, arm_shape, arm_tooltip
 
 
 def properties_and_savings(analysis: RunAnalysis) -> Figure | None:
-    """Draw the rank correlations of page properties with the page load time saved by TFO; None if unknown."""
+    """Draw the rank correlations of page properties with TFO's saving; None if no correlation is known."""
     rows, left = first_panels(
         [
             {

@@ -1,4 +1,4 @@
-"""Draw the mean critical path of each page, network, setting and use of TFO as a stacked bar."""
+"""Draw the mean critical path of each page, network, setting and arm as a stacked bar."""
 
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the mean critical path of each page, network, setting and use of TFO; None if none is known."""
+    """Draw the mean critical path of each page, network, setting and arm; None if no load is valid."""
     axis = axis_of(analysis.results)
     rows, left_out = first_panels(
         [
@@ -52,7 +52,7 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _view(rows: list[dict[str, Any]], y_title: str, empty: alt.Chart, title: str) -> Any:
-    """Draw bars for the panel `title` from `rows` of all panels. Add them to this panel's `empty` chart."""
+    """Draw the bars of the panel `title` in this panel's `empty` chart. `rows` has the data of all panels."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)

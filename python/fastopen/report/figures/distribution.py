@@ -1,4 +1,4 @@
-"""Draw cumulative distributions: of page load times, of the savings over pages, and of request times."""
+"""Draw cumulative distributions: of page load times, of savings over pages, and of request times."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, first_panels, left_out, small_multiples, title_of
 from fastopen.report.figures.style import arm_colour, arm_dash, arm_tooltip, zoom
 
-# The maximum number of points of a distribution. More points could not be distinguished in a panel.
+# The maximum number of points of a distribution. Readers could not distinguish more points in a panel.
 POINTS_MAX: Final = 200
 # With fewer loads, no distribution of page load times is drawn.
 LOADS_MIN: Final = 3
@@ -28,8 +28,8 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the distribution of page load times, a panel for each page, network and setting; None if no page
-    load time varies."""
+    """Draw the distribution of page load times, with a panel for each page, network and setting; None if no
+    page load time varies."""
     every: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
@@ -91,8 +91,8 @@ def savings_over_pages(analysis: RunAnalysis) -> Figure | None:
 
 
 def cold_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the cumulative distribution of request times, one panel for each combination of network and setup;
-    None if no request waited for a handshake."""
+    """Draw the cumulative distribution of request times, with a panel for each network and setup; None if no
+    request waited for a handshake."""
     every = cold_requests(analysis)
     found = every[:PANELS_MAX]
     if not found:
@@ -146,7 +146,7 @@ def _steps(x: alt.X, of: str) -> Any:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return points (value, share of values up to it) of sorted values, at most about POINTS_MAX points."""
+    """Return (value, share of values up to it) for at most about POINTS_MAX of the sorted values."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

@@ -14,7 +14,7 @@ from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import unwritable
 from fastopen.report.figures.style import PAPER, Style, config
 
-# Rows are added to the specification last, because Altair would take seconds to check them.
+# A placeholder for a chart's data, which Altair would check for seconds. `Figure.spec` adds the data.
 ROWS: Final = alt.NamedData("rows")
 # The version of Vega-Lite that Altair writes, and that vl-convert and the scripts of a report must read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -26,20 +26,21 @@ PNG_SCALE: Final = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart without its data, which is added later. Figures that differ only in their data share it."""
+    """A chart without its data. Figures that differ only in their data share a drawing."""
 
     chart: alt.TopLevelMixin
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification, which takes 0.1 s to make. Callers must not change it."""
+        """Return the Vega-Lite specification, made once because it takes 0.1 s. Callers must not change
+        it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `name` is valid as a file name; `alt_text` is for readers who cannot see the figure."""
+    """A chart with data (`rows`) and texts. `name` suits as a file name; `alt_text` is for blind readers."""
 
     name: str
     title: str
@@ -49,17 +50,17 @@ class Figure:
     rows: list[dict[str, Any]]
 
     def spec(self, style: Style = PAPER) -> dict[str, Any]:
-        """Return the Vega-Lite specification with its data."""
+        """Return the Vega-Lite specification with the figure's data."""
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
     def bare_spec(self, style: Style) -> dict[str, Any]:
-        """Return the Vega-Lite specification without data. The specification refers to data named `rows`."""
+        """Return the Vega-Lite specification without data. It refers to a data set named `rows`."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
 
 
 def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
-    """Return the content of a file with the figure, in the format `form`. The title is left out, because the
-    surrounding document shows the title."""
+    """Return the figure as the content of a file in the format `form`. The file does not contain the title,
+    because the surrounding document shows it."""
     spec = figure.spec(style)
     if form == "svg":
         return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
@@ -70,7 +71,7 @@ def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
 
 def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
     """Write each figure in each format, and return the paths. Raises InputError if the folder cannot be
-    written, MachineError if the disk is full."""
+    written, or MachineError if the disk is full."""
     written = []
     taken: set[str] = set()
     made = not folder.exists()

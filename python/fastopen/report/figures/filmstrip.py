@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 COLUMNS_MAX: Final = 12
 STEPS_MS: Final = (50, 100, 200, 250, 500, 1000, 2000, 2500, 5000, 10_000, 30_000, 60_000)
-"""Possible intervals between pictures; a strip uses the shortest for which COLUMNS_MAX pictures suffice."""
+"""Possible intervals between pictures. A strip uses the shortest for which COLUMNS_MAX pictures suffice."""
 AFTER: Final = 1.5
 """Strips end at this multiple of the longest page load time."""
 THUMBNAIL: Final = 180
 """Width of a picture in a strip, in pixels."""
 SIDE_MAX: Final = 1000
-"""The largest accepted side of a picture, in pixels. Worlds record pictures of less than half this size."""
+"""The largest accepted side of a picture, in pixels. Screenshots of loads have less than half this size."""
 GAP: Final = 12
 LABEL: Final = 150
 """Width of the column with the labels of the loads, in pixels."""
@@ -37,9 +37,9 @@ LINE: Final = 22
 """Height of a line of text, in pixels."""
 FONT: Final = 15
 MOVING_STEP_MS: Final = 50
-"""The least time between two pictures of an animation; GIF counts in hundredths of a second."""
+"""The shortest time between two pictures of an animation. GIF counts in hundredths of a second."""
 MOVING_MAX: Final = 1200
-"""Roughly the maximum number of pictures in an animation; longer animations have longer steps."""
+"""The approximate maximum number of pictures in an animation. A longer animation has longer steps."""
 LAST_MS: Final = 3000
 """The duration of the animation's last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
@@ -47,7 +47,7 @@ WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 @dataclass(frozen=True)
 class Film:
-    """The pictures that a browser showed during one load, all of one size, and when each appeared, in ms."""
+    """Pictures of one size that a browser showed during a load, and the times in ms when they appeared."""
 
     label: str
     plt_ms: float
@@ -63,9 +63,9 @@ def export_filmstrips(
     analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
     """Write screenshots of example loads, without and with TFO, as a strip (PNG) and an animation (GIF) for
-    each page, network and setting. Return the number of strips. `place`: the run, for messages. `watch`: a
-    function to call with the number of strips so far. Raises MachineError without Pillow, and
-    InputError for missing or damaged screenshots."""
+    each page, network and setting. Return the number of strips. `place` is the run's folder, for messages.
+    `watch` is called with the number of strips so far. Raises MachineError without Pillow, and InputError for
+    missing or damaged screenshots."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(analysis, place), 1):
@@ -107,7 +107,7 @@ def _film(label: str, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Decode base64. Raises OSError, ValueError or SyntaxError if `jpeg` is malformed or too large."""
+    """Decode a JPEG in base64. Raises OSError, ValueError or SyntaxError if it is malformed or too large."""
     try:
         from PIL import Image
     except ImportError:
@@ -119,13 +119,13 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the end of a strip of screenshots, in ms: after all load events, as pages may change later."""
+    """Return the end of a film strip in ms. It is after all load events, as pages may change after them."""
     return AFTER * max(film.plt_ms for film in films)
 
 
 def strip(title: str, films: list[Film]) -> Image:
-    """Draw the films' pictures at equal intervals, a row for each load. A changed picture has a coloured
-    frame."""
+    """Draw a row of pictures for each load, at equal intervals of time. A picture that differs from the
+    previous one has a coloured frame."""
     end = end_ms(films)
     step = next((step for step in STEPS_MS if end / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
     lefts = [LABEL + column * (THUMBNAIL + GAP) for column in range(min(ceil(end / step) + 1, COLUMNS_MAX))]
@@ -148,7 +148,7 @@ def strip(title: str, films: list[Film]) -> Image:
 
 
 def _save_moving(title: str, films: list[Film], path: Path) -> None:
-    """Write an animation of all loads, side by side."""
+    """Write a GIF animation that shows all loads side by side."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
     pictures = [_frame(title, films, moment).quantize(128) for moment in range(0, int(end) + step, step)]

@@ -84,8 +84,8 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
-    """Draw the round trips to the first byte over the size of the certificate chain; None if there are fewer
-    than SIZES_MIN sizes, or if a link has a bandwidth limit."""
+    """Draw the round trips to the first byte over the size of the certificate chain; None if the run has
+    fewer than SIZES_MIN (8) sizes, or if a link has a bandwidth limit."""
     results = analysis.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(analysis, cell))]

@@ -24,7 +24,7 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
 def overview_figures(analysis: RunAnalysis) -> list[Figure]:
-    """Return the figures on the whole run, except figures for which the run has no data."""
+    """Return the figures on the whole run for which the run has data."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(analysis.results)))
     made = (
         savings_over_pages(analysis),
@@ -43,8 +43,8 @@ def overview_figures(analysis: RunAnalysis) -> list[Figure]:
 
 
 def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
-    """Yield figures of single loads, without and with TFO, for each page, network and setting. They show the
-    times of requests, their waits, and TCP traces if recorded. The loads have about the median saving."""
+    """Yield figures of example loads (see `median_loads`) for each page, network and setting: the times of
+    requests, the waits of requests, and TCP traces if they were recorded."""
     for page, place, loads in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, loads, slug)
@@ -54,8 +54,8 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
-    """Yield the known example page loads, without and with TFO, for each page, network and setting. TFO saves
-    about the median in them. An item is (page, network and setting, page loads by use of TFO)."""
+    """Yield (page, name of network and setting, loads) for each page, network and setting with example loads.
+    `loads` maps the label of an arm to its load. TFO's saving between the loads is about the median."""
     shown = analysis.attribution.shown
     for name, place in analysis.all_places():
         pair = [one.cell for one in (place.baseline, place.headline) if one]

@@ -16,8 +16,8 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the saving by TFO as a bar for each page, network and setting. The x axis is the setting, such as
-    the RTT, that explains the savings best (`axis_of`). None if no saving is known."""
+    """Draw the saving by TFO as a bar for each page, network and setting. The x axis is the setting that
+    explains the savings best (`axis_of`), such as the RTT. None if no saving is known."""
     axis = axis_of(analysis.results)
     places = list(places_along(analysis, axis))
     rows, left = first_panels(

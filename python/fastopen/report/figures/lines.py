@@ -19,9 +19,9 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
-    """Draw median page load times with intervals over the setting `along`, such as the RTT. No other setting
-    varies within a panel. Values that are not numbers, such as HTTP versions, are drawn without lines. None
-    if `along` does not vary."""
+    """Draw median page load times and their confidence intervals over the setting `along`, such as the RTT.
+    Within a panel, no other setting varies. Values that are not numbers, such as HTTP versions, are drawn
+    without lines. None if `along` does not vary."""
     every: list[dict[str, Any]] = []
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), along.name).items():

@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield (row, fields) for each row of the pages' tables of results. The fields are for a chart's data:
-    page, network and settings (`place`), title of the panel, and the value `x` of the setting that the x
-    axis shows (`axis`), such as the RTT."""
+    """Yield (place, fields) for each page, network and setting. `fields` are for a row of chart data: `page`,
+    the name of network and settings (`place`), the title of the panel, and the value of the setting on the x
+    axis (`x`). `axis` is this setting, such as the RTT."""
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), axis.name).items():
             panel = title_of(analysis, page, name)
@@ -32,7 +32,7 @@ def left_out(panels: int) -> str:
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the first PANELS_MAX panels, and a sentence on further panels, empty if none."""
+    """Return the rows of the first PANELS_MAX panels, and a sentence on further panels, or an empty text."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     shown = {*titles[:PANELS_MAX]}
     return [row for row in rows if row["panel"] in shown], left_out(len(titles))
@@ -49,8 +49,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Arrange charts in two columns, one for each value of `field` in the rows. `view` makes the chart of a
-    value. Its arguments are an empty chart with the data of the value's rows, and the value."""
+    """Arrange charts in two columns: one chart for each value of `field` in the rows. `view` makes a chart
+    from an empty chart, which has the data of the rows with this value, and the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)
@@ -66,8 +66,8 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels of a chart to place side by side. `width`: the width of a panel, in pixels.
-    `most`: the maximum width of the chart. If possible, fill the last line of panels, too."""
+    """Return the number of panels to place side by side in a chart of at most `most` pixels. `width` is the
+    width of a panel in pixels. If possible, panels of the same page fill whole lines."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

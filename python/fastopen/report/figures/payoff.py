@@ -23,7 +23,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
     """Draw the mean saving by TFO against the share of paths that break TFO, for each middlebox that slows
-    loads with TFO down, but lets them finish. None if the run has no such middlebox."""
+    down loads with TFO but lets them finish. None if the run has no such middlebox."""
     costly = (one for one in payoffs(analysis.results) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

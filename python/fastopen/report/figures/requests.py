@@ -20,7 +20,7 @@ ROW_MAX: Final = 14
 ROW_MIN: Final = 4
 # With more requests, a chart has no room for their names.
 NAMED_MAX: Final = 60
-# Width of the plot in pixels: of a single figure, and of panels side by side.
+# Width of the plot in pixels: of a single figure, and of each panel side by side.
 WIDTH: Final = 600
 PANEL_WIDTH: Final = 290
 PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
@@ -31,12 +31,12 @@ TIMES: Final = (
     alt.Tooltip("end:Q", title="to ms", format=".1f"),
 )
 LOAD_EVENT: Final = alt.Tooltip("end:Q", title="load event at ms", format=".1f")
-# Description of a waterfall's bar for screen readers, and its tooltip in drawings without scripts.
+# A Vega expression that describes a bar for screen readers, and for tooltips in drawings without scripts.
 SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# The number of drawings kept in memory. Making one takes 0.1 s. Figures that differ only in data share it.
+# The number of charts in the cache. Making a chart takes 0.1 s. Figures that differ only in data share it.
 CHARTS_KEPT: Final = 16
 
 
@@ -45,8 +45,8 @@ def row_height(requests: int) -> int:
 
 
 def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield chart data for the waits of each request in a load, then for the critical path, which is drawn
-    over them. `label` names the load."""
+    """Yield chart data for the waits of each request of a load, then for the critical path, which is drawn
+    over the waits. `label` names the load."""
     connections = {one.id: one for one in shown.record.connections}
     carriers = Carriers(shown.record)
     for request in shown.record.requests:
@@ -58,7 +58,7 @@ def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """Return the rows with the names of their requests, followed by a row for the load event of each load."""
+    """Add the names of requests to the rows, and append a row for the load event of each load."""
     names = [request_label(page, index) for index in range(len(page.resources))]
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [
@@ -109,8 +109,8 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw a bar for each request of a page, from queueing to its last byte. `loads` maps uses of TFO to the
-    loads to draw. `place`: network and setting. `slug`: the end of the figure's file name."""
+    """Draw a bar for each request of a page, from queueing to its last byte. `loads` maps the label of an arm
+    to the load to draw. `place`: network and setting. `slug`: the end of the figure's file name."""
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
         for label, shown in loads.items()
@@ -131,8 +131,8 @@ def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return a chart, still without data, of the start and the end of each request. `arms`: the labels of the
-    loads, by use of TFO. `names`: the labels of the requests. `requests`: their number."""
+    """Return a chart, without data, of the start and end of each request. `arms` and `names` are the labels
+    of loads and requests. `requests` is the number of requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))
@@ -155,8 +155,8 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw loads of a page side by side, with a bar of waits for each request. `loads` maps labels to page
-    loads. `place`: their network and settings, or empty. `slug`: the end of the figure's file name."""
+    """Draw loads of a page side by side, with a bar for each request that shows its waits. `loads` has loads
+    by label. `place`: their network and settings, or empty. `slug`: the end of the figure's file name."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
@@ -176,7 +176,7 @@ def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: st
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return a chart, still without data, of requests' waits. Figures with equal parameters share it."""
+    """Return a chart, without data, of the waits of each request. Figures with equal parameters share it."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
@@ -206,7 +206,7 @@ def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
-    """Return the names of the requests in the rows, in order; empty if the page has over NAMED_MAX."""
+    """Return the names of the requests in order; empty for a page with more than NAMED_MAX requests."""
     if len(page.resources) > NAMED_MAX:
         return ()
     names = {row["request"]: row["name"] for row in rows if "request" in row}

@@ -1,8 +1,7 @@
 """Define the look of all figures: fonts, colours that colour-blind readers can distinguish, and encodings.
 
-The colours are from Okabe and Ito (2008). Each use of TFO (arm) has a colour, shape and dash, so that figures
-are also readable in grey. The fonts come with vl-convert, so that files look the same on every machine.
-"""
+The colours are from Okabe and Ito (2008). Each arm has a colour, a shape and a dash pattern, so that figures
+are also readable in grey. The fonts come with vl-convert, so that files look the same on every machine."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,18 +29,19 @@ PUBLISHED_COLOUR: Final = "#cc79a7"
 
 @dataclass(frozen=True)
 class Style:
-    """The colours that differ between figures in files and on web pages, which may be dark."""
+    """The colours that differ between figures in files and figures on web pages, which may be dark."""
 
     ink: str
     background: str
 
 
-# In an HTML page, ink has the colour of the text around it, so that a drawing suits dark mode and print.
+# In an HTML page, the ink has the colour of the text around it, so that a drawing suits dark mode and print.
 PAPER: Final = Style(ink="#1a1a1a", background="white")
 PAGE: Final = Style(ink="currentColor", background="transparent")
 
 
 def config(style: Style) -> dict[str, Any]:
+    """Return the Vega-Lite configuration of a figure with these colours."""
     quiet = {"labelColor": style.ink, "titleColor": style.ink, "labelFontSize": SIZE}
     return {
         "background": style.background,
@@ -111,12 +111,12 @@ def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the labels of the uses of TFO (arms) in the chart data `rows`, in the order of ARMS."""
+    """Return the labels of the arms in the chart data `rows`, in the order of ARMS."""
     return [arm.label for arm in _arms(rows)]
 
 
 def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return tooltips for charts: the use of TFO (field `arm`), then `others`."""
+    """Return the tooltips of a mark in a chart: its arm, then `others`."""
     return [alt.Tooltip("arm:N", title="transport"), *others]
 
 
@@ -128,8 +128,8 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a parameter that lets readers zoom a chart along `encodings` (none: both axes). Shift and wheel
-    zoom, Shift and dragging move. `name` must be unique in a figure."""
+    """Return a parameter that lets readers zoom and move a chart along `encodings`, by default along both
+    axes. The wheel zooms and dragging moves while Shift is held. `name` must be unique in a figure."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

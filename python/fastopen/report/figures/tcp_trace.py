@@ -24,8 +24,8 @@ def has_trace(loads: dict[str, Shown]) -> bool:
 
 
 def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Figure:
-    """Draw congestion window, bytes in flight and RTT of each TCP connection over time. `loads`: the loads to
-    draw, a column each. `place`: network and setting. `slug`: the end of the figure's file name."""
+    """Draw congestion window, bytes in flight and RTT of each TCP connection over time, with a column for
+    each load in `loads`. `place`: network and setting. `slug`: the end of the figure's file name."""
     samples = sum(len(one.origin_samples) for shown in loads.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, label in enumerate(loads) for row in _rows(number, label, loads[label], every)]
@@ -41,7 +41,8 @@ def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Fig
 
 
 def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield chart data from each `every`-th TCP_INFO sample and the last of a load. `place`: panel number."""
+    """Yield a load's chart data: each `every`-th TCP_INFO sample and the last. `place`: number of the
+    panel."""
     panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples
