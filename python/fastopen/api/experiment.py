@@ -27,8 +27,8 @@ _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
 class Experiment:
-    """A plan of page loads over emulated networks. `api.run` executes it. By default, its name is `notebook`
-    and its 3 transports are loads without TCP Fast Open, with it on the first visit, and on a later visit.
+    """A plan of page loads over emulated networks, which `fastopen.api.run` executes. By default, each page
+    is loaded without TCP Fast Open, with it on the first visit, and with it on a later visit.
 
     >>> Experiment("example", rtt=["20ms", "100ms"], repeats=5, seed=1)
     <Experiment notebook: 1 page x 2 networks x 3 transports x 5 repeats = 30 loads>
@@ -54,21 +54,21 @@ class Experiment:
     ) -> None:
         """Define an experiment with `pages`: `Page` objects, files, folders, or names of packaged pages.
 
-        `factors` are settings such as `rtt="20ms"`; `fastopen factors` lists them. A setting can be a list
-        of values; pages are loaded with each. If several settings of the network are lists,
-        `combine="cross"` takes all combinations. `"zip"` takes all first values, then all second values,
-        and so on. `network` names networks, such as `4g`, instead of RTT and rates. `tolerance` and
-        `smallest_effect` are tables as in an experiment file. `client`, `tcp`, `origins` and `tls` can be,
-        too. With `off2` in `transports`, pages load without TFO a second time, to show noise.
+        `factors` are settings such as `rtt="20ms"`; `fastopen factors` lists them. A setting can be a list of
+        values; pages are loaded with each value. If several settings of the network are lists,
+        `combine="cross"` takes all combinations. `"zip"` takes all first values, then all second values, and
+        so on. `network` names networks, such as `4g`, instead of RTT and rates. `tolerance` and
+        `smallest_effect` are tables as in an experiment file, and `client`, `tcp`, `origins` and `tls` can be
+        tables, too. With `off2` in `transports`, pages are loaded without TFO a second time, to show noise.
 
         `repeats` is 10 by default, or 30 with `vary`. With `vary` (True, or spreads: `{"rtt": "2%"}`), each
         repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
 
         `where` (a condition on page properties) and `sample` (a number of pages) select among pages that are
-        not `Page` objects. `library` and `lenient` are as in `fastopen run`. By default, server think times
-        are the recorded waits without the queueing delay in the recorder's network. With `as_imported`, they
-        include this delay. Raises InputError that names the problem.
-        """
+        not `Page` objects. `library` has the folders with recordings of pages that are given as lists of
+        URLs. With `lenient`, damaged entries are skipped. By default, server think times are the recorded
+        waits without the queueing delay in the recorder's network; with `as_imported`, they include it.
+        Raises InputError if an argument is invalid."""
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
         }
@@ -105,7 +105,7 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """Read a packaged experiment by name (`fastopen reproduce --list`), or a TOML file by path."""
+        """Read a packaged experiment by name, or a TOML file by path. Raises InputError if it is invalid."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True
@@ -114,12 +114,12 @@ class Experiment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the paths and names of the pages that were not given as `Page` objects."""
+        """Return the pages that were not given as `Page` objects: their paths or names."""
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host`: real time,
-        `virtual`: virtual time). Raises InputError if the copy is invalid."""
+        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host` for real
+        time, `virtual` for virtual time). Raises InputError if the copy is invalid."""
         made = copy(self)
         made.asked = with_changes(self.asked, settings, SOURCE)
         made.seed_drawn = self.seed_drawn and "seed" not in settings

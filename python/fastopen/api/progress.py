@@ -12,14 +12,14 @@ WIDTH: Final = 24
 
 
 class NotebookProgress:
-    """A progress bar of a run in one line, with the number of loads. Outside IPython, it shows nothing."""
+    """A progress bar of a run in one line of a notebook cell. Outside IPython, it shows nothing."""
 
     def __init__(self) -> None:
         self._show = _ipython()
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show the progress of a run, at most once in EVERY_S seconds, and when no load is left."""
+        """Show the progress at most once in EVERY_S seconds, and always when no load is left."""
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
@@ -30,7 +30,7 @@ class NotebookProgress:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the notebook cell's output. Outside IPython, it does nothing."""
+    """Return a function that replaces a notebook cell's output. Outside IPython, it does nothing."""
     ipython: Any = sys.modules.get("IPython")
     if ipython is None or ipython.get_ipython() is None:
         return lambda _: None

@@ -48,8 +48,8 @@ DTYPES: Final[dict[Kind, str]] = {"int": "Int64", "float": "float64", "text": "s
 
 
 class Run(Closing):
-    """A run, opened from a folder or held in memory. A notebook shows its tables of results. Use it as a
-    context manager to close its database at the end."""
+    """A run, opened from a folder or held in memory. A notebook displays it as the tables of its results. As
+    a context manager, it closes its database at the end."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
@@ -72,14 +72,12 @@ class Run(Closing):
 
     @cached_property
     def results(self) -> Results:
-        """Return the results of the run: medians, improvements and intervals for each page, network, setup
-        and use of TFO."""
+        """Return the results: medians, improvements and intervals for each page, network, setup and arm."""
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a data frame of results, such as page load times and improvements. It has a row for each
-        page over one network with one setting, with or without TFO. docs/json.md lists the columns. An
-        interval has two columns."""
+        """Return a data frame of the results, such as page load times and improvements, with a row for each
+        page, network, setting and arm. docs/json.md lists the columns. An interval has two columns."""
         return _pandas().DataFrame(flat_cells(self.results))
 
     def loads(self) -> "pd.DataFrame":
@@ -92,8 +90,8 @@ class Run(Closing):
         return self._table("requests")
 
     def connections(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each connection of the loads, with TCP_INFO of the client and
-        the server."""
+        """Return a data frame with a row for each connection, with TCP_INFO of the client and of the
+        server."""
         return self._table("connections")
 
     def evidence(self) -> "pd.DataFrame":
@@ -109,13 +107,13 @@ class Run(Closing):
         )
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """Return the full record of the last attempt at one load. `job` and `load` are the ids in the columns
-        `job` and `id` of `loads`. Raises KeyError if the run has no such load."""
+        """Return the full record of the last attempt at a load. `job` and `load` are its values in the
+        columns `job` and `id` of `loads`. Raises KeyError if the run has no such load."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return charts of typical page loads
-        without and with TFO (the saved time is about the median), for each page, network and setting."""
+        """Return the charts of the report by name. With `loads`, also return charts of example loads without
+        and with TFO for each page, network and setting. TFO's saving between them is about the median."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -124,7 +122,7 @@ class Run(Closing):
         return {figure.name: _chart(figure) for figure in made}
 
     def report(self, path: str | Path) -> Path:
-        """Write the report as one HTML file, and return the path. Raises OSError if it cannot be written."""
+        """Write the report as one HTML file, and return its path. Raises OSError if it cannot be written."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.page import html
 
@@ -159,7 +157,7 @@ def _frame(columns: Mapping[str, Kind], rows: Iterable[Row]) -> "pd.DataFrame":
 
 
 def _chart(figure: "Figure") -> "alt.TopLevelMixin":
-    """Convert a figure to an Altair chart with its data, style, and text for readers who cannot see it."""
+    """Convert a figure to an Altair chart with its data, style and alternative text."""
     import altair as alt
 
     spec = figure.spec()
@@ -172,7 +170,7 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
 
 
 def _recorded(results: Results) -> Console:
-    """Return a console with the printed results, which can export them as text and HTML."""
+    """Return a console that has printed the results, and can export its output as text and HTML."""
     console = Console(
         width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )
@@ -204,11 +202,11 @@ def run(
     """Run an experiment, or resume its unfinished run in `output`.
 
     The run is kept in the folder `output`, by default among the user's runs. If `keep` is False, it is only
-    in memory. `jobs` is the number of page loads in parallel. `kernel` names a kernel of virtual time. With
+    in memory. `jobs` is the number of page loads in parallel. `kernel` names a kernel for virtual time. With
     `until_ci`, such as `"1%"`, loads are repeated until confidence intervals have at most this half-width, at
-    most `max_repeats` times. `shard`, such as `"17/200"`, runs one part of the experiment. `store` is the
-    folder or URL of results to reuse. If `executor` is given, its workers run loads in virtual time; the
-    caller shuts it down. `progress` is True for a progress bar, or a function to call after each event.
+    most `max_repeats` times. `shard`, such as `"17/200"`, runs a part of the experiment. `store` is a folder
+    or URL of results to reuse. If `executor` is given, its workers run loads in virtual time; the caller
+    shuts it down. `progress` is True for a progress bar, or a function to call after each event.
 
     Call this from the main thread. After KeyboardInterrupt, it returns the run with its finished loads.
     Raises InputError for invalid settings, and MachineError if this machine cannot execute the run."""

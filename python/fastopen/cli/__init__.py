@@ -3,8 +3,8 @@
 import gc
 import sys
 
-# Commands create and keep tens of thousands of objects. With CPython's default threshold, searching them for
-# garbage cycles takes much of a short command's processor time.
+# Commands create and keep tens of thousands of objects. With CPython's default threshold, the search for
+# garbage cycles takes much of the processor time of a short command.
 GARBAGE_THRESHOLD = 100_000
 INTERRUPTED = 130
 
@@ -18,6 +18,6 @@ def main() -> None:
 
         app.main()
     except KeyboardInterrupt:
-        # Commands handle interrupts themselves, but this one came before a command had started.
+        # Commands handle interrupts themselves, but this interrupt came before a command had started.
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)

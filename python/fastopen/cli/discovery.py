@@ -1,4 +1,4 @@
-"""Find the commands: each is a module in a folder `commands`, of this package or of an app.
+"""Find the commands. A command is a module in a folder `commands`, of this package or of an app.
 
 For example, `command` in `commands/serve_bench.py` becomes `fastopen serve-bench`. It is a function, or a
 Typer group of subcommands, to which several apps may add. A module is imported only when its command is
@@ -35,20 +35,20 @@ from fastopen.common.pydantic_errors import input_error
 COMMANDS: Final = "commands"
 # The headings of the help, in their order. A command's module names one of them as its PANEL.
 COMMAND_PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
-# Narrower terminals get help without frames, whose columns would cut names of options.
+# The smallest width of a terminal for help with frames. In narrower frames, names of options would be cut.
 FRAMES_MIN: Final = 120
 EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.+)\)")
 
 
 class Commands(TyperGroup):
-    """The group of all commands. Usage errors become InputErrors. Its help lists commands by panel."""
+    """The group of all commands. Usage errors become InputErrors. Its help lists commands under headings."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _OnDemand(dict.fromkeys(modules()))
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Return a context for parsing. Raises InputError for an unknown option."""
+        """Return a context for parsing arguments. Raises InputError for an unknown option."""
         with _converted_usage_errors():
             return super().make_context(*arguments, **settings)
 
@@ -63,12 +63,12 @@ class Commands(TyperGroup):
         return params
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
-        """Return the names of all commands in the order of their panels. Imports every command."""
+        """Return the names of all commands in the order of the help's headings. Imports every command."""
         made: list[tuple[str, Any]] = [*self.commands.items()]
         return [name for panel in COMMAND_PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands into the help, grouped by panel with headings, even without Rich."""
+        """Write the list of commands into the help, with headings (COMMAND_PANELS), even without Rich."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
         for panel in COMMAND_PANELS:
@@ -126,7 +126,7 @@ class _OnDemand(UserDict[str, Any]):
 
 @cache
 def modules() -> dict[str, list[str]]:
-    """Map the name of each command to its modules, without importing them."""
+    """Map the name of each command to the names of its modules, without importing them."""
     found: dict[str, list[str]] = {}
     package = Path(fastopen.__file__).parent
     for folder in (package / "cli" / COMMANDS, *sorted((package / "apps").glob(f"*/{COMMANDS}"))):

@@ -50,17 +50,17 @@ PLACEHOLDERS: Final = {
 }
 """Placeholders for values in help, by the names that Click gives to types of options."""
 
-# Typer raises this class of Click for a command line that it cannot parse, but does not export it.
+# The class of Click's errors for a command line that cannot be parsed. Typer raises but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command that shows the options of one topic for `--help TOPIC`, and `first_options` for `--help`."""
+    """A command whose `--help TOPIC` shows options of one topic, and `--help` only `first_options`."""
 
     first_options: Sequence[str] = ()
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse arguments as TyperCommand does. Raises InputError for help with an unknown topic."""
+        """Parse arguments as TyperCommand does. Raises InputError for help on an unknown topic."""
         own = args[: args.index("--")] if "--" in args else args
         if self.first_options and HELP in own:
             at = own.index(HELP)
@@ -73,8 +73,8 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the command's parameters. For `--help` with a topic, such as `--help tls`, return only those
-        of the topic. For `--help`, return only the most important ones (`first_options`)."""
+        """Return the command's parameters. For help on a topic, such as `--help tls`, return only the topic's
+        options. For `--help`, return only the most important options (`first_options`)."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:
@@ -100,7 +100,7 @@ class TopicCommand(TyperCommand):
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
     """Make a command's `--help` show only `first_options` and `examples`, which maps command lines to
-    explanations. Group its options by topic for `--help all`. Do nothing if `first_options` is empty."""
+    explanations, and `--help all` show options by topic. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options
@@ -162,7 +162,7 @@ def show_placeholders(params: Sequence[Any]) -> None:
 
 
 def placeholder(param: Any, ctx: Any) -> str | None:
-    """Return the placeholder for a parameter's value, such as `N`; None for arguments and flags."""
+    """Return the placeholder for a parameter's value in help, such as `N`; None for arguments and flags."""
     if param.param_type_name == "argument" or getattr(param, "is_flag", False):
         return None
     shown = param.metavar or param.display_type(ctx).strip("<>")

@@ -1,4 +1,4 @@
-"""Build command options from factors (settings that can vary), and apply option values to experiments."""
+"""Make command-line options from factors (settings that can vary), and change experiments by options."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from fastopen.experiments import (
 from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
 
-# Headings in the help for options of factors, by the part of a job that the factor changes.
+# The headings of factors' options in help, by the part of a job that a factor changes.
 OPTION_PANELS: Final = {
     "network": "Network",
     "client": "Client",
@@ -42,8 +42,8 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds an option to a command for each factor (setting), such as `--rtt`.
 
-    The command gets the options' values as its argument `written`, a mapping from names of factors.
-    `defaults` has values for factors that the user does not set."""
+    The command receives the values of these options as its argument `written`, a mapping by the factors'
+    names. `defaults` has values for factors that the user does not set."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
 
@@ -64,7 +64,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """Return the parameter from which Typer makes an option. `default` replaces the default in the help."""
+    """Return the parameter from which Typer makes an option. `default` replaces the default in its help."""
     usual = default or factor.default_meaning or factor.usual
     option: Any = Option(
         factor.flag,
@@ -82,7 +82,7 @@ def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     )
 
 
-# Clients that need no command line in addition to their name.
+# The names of clients that need no command line in addition to the name.
 NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
 
 
@@ -92,7 +92,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the experiment's setups (settings of client and servers) with other clients. `text` lists these,
+    """Return the experiment's setups (settings of client and servers) with the clients that `text` lists,
     such as `loader,chromium`. Raises InputError if a client is unknown or does not suit a setup."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))

@@ -45,7 +45,7 @@ class _StandardOutput(io.FileIO):
 
 def open_standard_output() -> None:
     """Replace sys.stdout by a stream that reports failed writes, and escapes characters that its encoding
-    lacks. Do nothing if it is replaced already."""
+    lacks. Do nothing if sys.stdout has already been replaced."""
     # Python's own stream can lose output with PYTHONUNBUFFERED.
     if sys.stdout is not sys.__stdout__:
         return
@@ -57,7 +57,7 @@ def open_standard_output() -> None:
 
 
 class _PlainConsole(Console):
-    """A console that does not crop lines, and replaces control characters, which could hide other text."""
+    """A console that does not crop lines. It replaces control characters, which could hide other text."""
 
     def print(self, *objects: Any, crop: bool = False, **others: Any) -> None:
         super().print(*objects, crop=crop, **others)
@@ -83,12 +83,12 @@ def errors_console() -> Console:
 
 
 def print_line(line: str | Text, style: str = "") -> None:
-    """Print a result on standard output in one line. Only a terminal wraps it."""
+    """Print a line of results on standard output. Only a terminal wraps it."""
     console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def print_message(line: str | Text, style: str = "") -> None:
-    """Print progress or a complaint on standard error in one line. Only a terminal wraps it."""
+    """Print a line on progress or a problem on standard error. Only a terminal wraps it."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
@@ -108,7 +108,7 @@ def exit_if(condition: object, code: int = EXIT_FAULTS) -> None:
 
 @contextmanager
 def nothing_to_compare_when_interrupted() -> Iterator[None]:
-    """On Ctrl-C in the `with` block, print a message and exit, for commands without partial results."""
+    """On Ctrl-C in the `with` block, print a message and exit. For commands without partial results."""
     try:
         yield
     except KeyboardInterrupt:

@@ -15,18 +15,18 @@ from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
-# A run's duration is printed if it is at least this many seconds: before the run, or once it is estimated.
+# The smallest estimated duration of a run that is printed, in seconds: before the run, or in a warning.
 ANNOUNCED_S: Final = 60.0
 # The time left is estimated after this many loads and seconds.
 PACE_LOADS: Final = 5
 PACE_AFTER_S: Final = 5.0
-# A new duration is printed if the run takes longer than the printed duration by this factor.
+# A warning is printed if a run takes longer than the printed duration by at least this factor.
 LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
-    """A progress bar on a terminal; elsewhere a line every ten seconds. It stays hidden for the first
-    `after_s` seconds, or always if `quiet`."""
+    """A progress bar on a terminal. Elsewhere, it prints a line every ten seconds. It shows nothing in the
+    first `after_s` seconds, or at all if `quiet` is True."""
 
     def __init__(
         self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
@@ -48,12 +48,12 @@ class LiveBar(Closing):
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds since this object was made."""
+        """Return the seconds since this bar was made."""
         return self._clock() - self._started
 
     def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
-        """Show `done` of `total` steps; `total` is None if it is unknown. Without a terminal, print a line
-        instead, at most every LINE_EVERY_S seconds unless `now` is set."""
+        """Show `done` of `total` steps, with `text`. `total` is None if it is unknown. Without a terminal,
+        print `text` as a line, at most once in LINE_EVERY_S seconds unless `now` is True."""
         if self._quiet or self.elapsed_s < self._after_s:
             return
         if self._console.is_terminal:
@@ -72,11 +72,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run that also shows the estimated time left. `pace` estimates this time; if it is
-    None, the mean time of a page load does. `limit` is the time limit of the run, if any.
+    """A progress bar of a run that also shows the estimated time left. The estimate comes from `pace` or, if
+    it is None, from the mean time of a load so far. `limit` is the time limit of the run, if any.
 
     `expected_s` is the estimated duration that the user knows, or 0. If the run takes much longer, a warning
-    is printed, with the text that `shorter` returns for the new duration: options that shorten the run."""
+    is printed, which ends with the text of `shorter` for the new duration: options that shorten the run."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.loads)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Warn, at most once, if a run of `total_s` takes much longer than the user expects."""
+        """Warn, at most once, if the estimated duration `total_s` is much longer than the user expects."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.loads:,} loads take {shown_duration(total_s)} at the pace of the first loads"
@@ -125,8 +125,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function to a `with` block. Called with the name of a page, it replaces the progress bar of the
-    previous page by one for this page. On Ctrl-C in the block, print a message and exit."""
+    """Yield a function that returns a progress bar for the page with a given name, and removes the bar of the
+    previous page. On Ctrl-C in the `with` block, print a message and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

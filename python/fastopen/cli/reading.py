@@ -1,4 +1,4 @@
-"""Read pages from the user's inputs, with a bar on standard error if this takes long."""
+"""Read pages from the user's inputs, with a progress bar on standard error if this takes long."""
 
 import sys
 import warnings
@@ -55,7 +55,7 @@ class Reading:
         quiet: bool = False,
     ) -> list[ImportedPage]:
         """Read the pages in `inputs` that `choice` selects, by default all. Show progress, and print notes on
-        damaged inputs. If an input lists URLs, their recordings are in the folders `library`."""
+        damaged inputs. If an input lists URLs, the folders `library` have the recordings of these pages."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
@@ -71,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CalibrationOptions:
-    """Options for calibration, which separates queueing delay from think times in recorded pages."""
+    """Options for calibration, which removes queueing delay from the server think times of recorded pages."""
 
     as_imported: Annotated[
         bool,
@@ -84,7 +84,7 @@ class CalibrationOptions:
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
         if self.as_imported:
             return imported
-        # Imported here, because calibration needs many modules and `--as-imported` needs none of them.
+        # This import loads many modules, which `--as-imported` does not need.
         from fastopen.workflows.calibrate import calibrated
 
         with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:

@@ -139,8 +139,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results.
 
-        `named` has the settings that the user gave. `--quick` keeps their values, and may leave out values of
-        other settings. If `named` is None, it keeps all. `others` are further fields of RunOptions."""
+        `named` has the names of settings that the user gave. `--quick` may leave out values of other
+        settings. If `named` is None, it keeps all values. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
         if self.no_keep:
             self._check_not_kept()
@@ -176,7 +176,7 @@ class RunSettings:
             run_and_print(asked, imported, placed, Printing(self.json, self.quiet, self.report, self.plot))
 
     def _check_not_kept(self) -> None:
-        """Raise InputError if another option has no effect without a kept run."""
+        """Raise InputError if another option has no effect when the run is not kept."""
         needing = {"--label": self.label, "--report": self.report, "--tcp-trace": self.tcp_trace}
         for name in filter(needing.get, needing):
             raise InputError("needs a kept run", name, "drop --no-keep")
@@ -184,8 +184,8 @@ class RunSettings:
             raise InputError("cannot be combined with --no-keep", "--output", "drop one of them")
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the part of the run that `--shard` requests. `seed_drawn` is True if the user gave no seed.
-        Raises InputError if options forbid shards, or if shards need the same seed but none is given."""
+        """Return the part of the run that `--shard` requests, if any. `seed_drawn`: True if the user gave no
+        seed. Raises InputError if another option forbids shards, or if shards would draw different seeds."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -209,8 +209,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with its final number of repeats. `pages` is its number of pages. By default,
-        a report and `--quick` vary uncertain inputs if repeats would otherwise give equal results."""
+        """Return the experiment with its final repeats and variation. `pages` is its number of pages. By
+        default, a report and `--quick` vary uncertain inputs if repeats would give equal results."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

@@ -36,7 +36,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# Reasons for repeating a load in words, by the kind of the invalid load.
+# The reasons for repeating a load, in words, by the kind of the invalid load.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
@@ -46,7 +46,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """Options for the output of a run. `report` writes an HTML file; `plot` draws bars of page load times."""
+    """Options for the output of a run. `report` writes an HTML file. `plot` draws bars of page load times."""
 
     json: bool
     quiet: bool
@@ -57,8 +57,8 @@ class Printing:
 def run_and_print(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, printing: Printing
 ) -> None:
-    """Run the experiment and print its results; with several kernels, run it on each and print comparisons.
-    Raises typer.Exit if the exit code is not 0."""
+    """Run the experiment and print its results. With several kernels, run it on each kernel and print
+    comparisons. Raises typer.Exit if the exit code is not 0."""
     observer = _observer(printing, options.store)
     named = kernels_named(options.kernel)
     if not named:
@@ -85,7 +85,7 @@ def run_and_print(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield options that use the workers of the Dask scheduler at `address`; if it is None, `options`."""
+    """Yield `options` with the workers of the Dask scheduler at `address`, or unchanged if it is None."""
     if address is None:
         yield options
         return
@@ -143,8 +143,8 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return a text with options that shorten a run of `seconds`, and the new durations; empty for a shard
-    (part of a run)."""
+    """Return a text with options that shorten a run of `seconds`, and the new durations. Empty for a shard (a
+    part of a run)."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -224,7 +224,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for a confidence interval, print which options give one."""
+    """If the time limit was too short for a confidence interval, print the options that give one."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from fastopen.common.errors import InputError
 
-# The largest number of characters of a run's label.
+# The maximum number of characters of a run's label.
 LABEL_MAX: Final = 200
 STORE_VARIABLE: Final = "FASTOPEN_STORE"
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
@@ -59,7 +59,7 @@ KernelOption = Annotated[
 
 
 def check_label(text: str, place: str) -> None:
-    """Raise InputError if the label of a run is not one short line, as lists of runs need."""
+    """Raise InputError if a run's label is not one short line. `place` names the label in the message."""
     if len(text) > LABEL_MAX or not text.isprintable():
         message = f"the label is not one line of at most {LABEL_MAX} characters"
         raise InputError(message, place, "shorten it, and write no line breaks")

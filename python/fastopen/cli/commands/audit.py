@@ -47,7 +47,7 @@ def command(
 def _renderables(
     cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
-    """Yield terminal output: the findings about each row of a published table, then their counts by kind."""
+    """Yield terminal output: the findings about rows of a published table, then their counts by kind."""
     of_cell = grouped((finding.cell, finding) for finding in findings)
     for experiment, size in Counter(cell.experiment for cell in cells).items():
         found = {cell: ones for cell, ones in of_cell.items() if cell.experiment == experiment}

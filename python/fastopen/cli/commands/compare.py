@@ -81,7 +81,7 @@ def command(
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
-    """Print comparisons of runs as sentences and tables, each with its checks of limits (`--fail-on`)."""
+    """Print comparisons of runs as sentences and tables, with the limits checked for each (`--fail-on`)."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:
@@ -91,8 +91,8 @@ def print_comparisons(compared: list[RunComparison], checks: list[list[LimitChec
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print how the runs of an experiment on several kernels differ from the run on the first kernel.
-    `of_kernel` maps names of kernels to runs. With `as_json`, print one JSON document."""
+    """Print the differences between the runs of an experiment on several kernels and the run on the first
+    kernel. `of_kernel` maps names of kernels to runs. With `as_json`, print one JSON document."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[LimitCheck]] = [[] for _ in compared]

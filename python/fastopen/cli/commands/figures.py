@@ -22,7 +22,7 @@ def command(
     loads: Annotated[bool, Option("--loads/--no-loads", help="Write figures of single loads, too.")] = True,
 ) -> None:
     """Write the figures of a kept run, for papers, slides and the web."""
-    # Altair takes half a second to import, which no other command should wait for.
+    # Altair takes half a second to import. No other command should wait for it.
     from fastopen.analysis.attribution import analyse_run
     from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures
 

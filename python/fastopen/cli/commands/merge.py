@@ -49,7 +49,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the shards (parts of a run) that are or lie in `folders`, without duplicates."""
+    """Return the shards (parts of a run) that `folders` name or contain, without duplicates."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

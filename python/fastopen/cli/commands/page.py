@@ -76,7 +76,7 @@ def list_pages(json: JsonOption = False) -> None:
 
 
 def page_renderables(page: Page, width: int, *, tree: bool = False) -> Iterator[RenderableType]:
-    """Yield the summary of a page, a table of its hosts and, with `tree`, its resources by initiator."""
+    """Yield the summary of a page, a table of its hosts and, with `tree`, the tree of its resources."""
     facts = describe.summary(page)
     yield Text(f"{facts['name']}  {facts['url']}", style="bold")
     for label, value in _facts(facts).items():
@@ -126,7 +126,7 @@ def _host_grid(facts: Mapping[str, Any]) -> Grid:
 
 
 def _resource_tree(page: Page) -> Tree:
-    """Return the tree of initiators, without recursion: chains may be longer than Python's stack."""
+    """Return the tree of resources by initiator, without recursion: chains may exceed Python's stack."""
     branches: list[Tree] = []
     for index, resource in enumerate(page.resources):
         label = _label(index, resource)
@@ -156,7 +156,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _name(url: str) -> str:
-    """Return the last segment of a URL's path, or else the host."""
+    """Return the last segment of a URL's path, or the host if the path ends with a slash."""
     name = urls.target_of(url).partition("?")[0].rpartition("/")[2] or urls.host_of(url)
     return name if len(name) <= SHOWN_NAME else name[: SHOWN_NAME - 1] + "…"
 

@@ -43,7 +43,7 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Write the HTML report of a kept run into its folder, and print its path."""
+    """Write the HTML report of a kept run into its folder, and print the path of the report."""
     if store.folder is None:
         print_message("no report, since the run is not kept")
         return
@@ -56,7 +56,7 @@ def _write(text: str, path: Path) -> None:
 
 
 def report_text(store: RunStore, form: Form) -> str:
-    # Altair and Vega take a second to import, which no other command should wait for.
+    # Altair and Vega take a second to import. No other command should wait for them.
     from fastopen.analysis.attribution import analyse_run
     from fastopen.report.csv_sheet import csv_text
     from fastopen.report.latex import latex

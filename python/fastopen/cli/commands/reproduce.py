@@ -41,14 +41,15 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that --explain and --check accept. They ignore settings of environment variables.
+# The settings of a run that --explain and --check accept. They ignore `store`, which an environment variable
+# may set.
 SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 CHECKED: Final = ("jobs", "json", "kernel", "quiet", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Find the test conditions that best reproduce published page load times. The experiment `name` lists
-    the conditions to try. Print the result and, if requested, write a report."""
+    """Find the test conditions that best reproduce published page load times, and print the result. The
+    experiment `name` lists the conditions to try. If requested, write a report."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
@@ -197,8 +198,8 @@ def command(
 def _check_alone(
     mode: str, accepted: Collection[str], settings: RunSettings, own: Mapping[str, bool]
 ) -> None:
-    """Raise InputError if an option without effect in this mode is set. `accepted` are the settings that have
-    an effect, and `own` maps further options to True if they are set."""
+    """Raise InputError if an option is set that cannot be combined with the option `mode`. `accepted` has the
+    names of settings that may be set. `own` maps further options to True if they are set."""
     usual = RunSettings()
     others = {
         key: value != getattr(usual, key) for key, value in vars(settings).items() if key not in accepted

@@ -19,7 +19,7 @@ from fastopen.runs import LAST, RunStore, find_run
 
 PANEL: Final = "Read a result"
 
-# Rich's SVG loads fonts from the network. Without this rule, viewers use their own monospaced font.
+# Matches rules by which Rich's SVG loads fonts from the network. Without them, viewers use their own fonts.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -58,7 +58,7 @@ def print_results(results: Results, target: Console, *, plot: bool = False) -> N
 
 
 def write_svg(results: Results, path: Path) -> None:
-    """Write the results' tables to `path` as SVG, as a terminal shows them. Raises errors of `write_file`."""
+    """Write the results to `path` as an SVG picture of a terminal. Raises the errors of `write_file`."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )

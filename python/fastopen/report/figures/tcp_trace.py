@@ -41,8 +41,7 @@ def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Fig
 
 
 def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield a load's chart data: each `every`-th TCP_INFO sample and the last. `place`: number of the
-    panel."""
+    """Yield chart data of a load: every `every`-th TCP_INFO sample and the last. `place`: panel number."""
     panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

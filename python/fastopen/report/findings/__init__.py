@@ -1,9 +1,8 @@
 """Find the facts to report about a run, with one module for each kind of finding.
 
-Every module of this package is loaded. A module has a RANK, which orders its findings among the others, a
-SEVERITY, which all of its findings have, and a function `findings`, which yields the findings of a page.
-Terminal, HTML, Markdown and JSON share the findings.
-"""
+Every module of this package is loaded. A module has a RANK, which orders its findings among those of other
+modules, a SEVERITY, which all of its findings have, and a function `findings`, which yields the findings of a
+page. The terminal, HTML, Markdown and JSON reports share the findings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ Severity = Literal["answer", "note", "warning", "detail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about a run, or about a page (`subject`), its sentence for readers, and the exact figures."""
+    """A fact about a run or a page, as a sentence for readers and as exact figures."""
 
     kind: str
     """The kind of fact, for programs and tests. It does not change if the sentence is reworded."""
@@ -44,7 +43,7 @@ def finders() -> Sequence[ModuleType]:
 
 
 def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
-    """Yield the findings of a page in order; if `severity` is given, only findings of that severity."""
+    """Yield the findings of a page in order. If `severity` is given, yield only those of this severity."""
     for module in finders():
         if severity in (None, module.SEVERITY):
             for finding in module.findings(results, page):

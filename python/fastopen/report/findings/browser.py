@@ -1,4 +1,4 @@
-"""Report what browsers did in page loads: requests, first and largest contentful paint, use of the cache."""
+"""Report the requests, contentful paints and cache hits of page loads in browsers."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -39,7 +39,7 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on contentful paints for each network and setting."""
+    """Yield a finding on the first and largest contentful paint for each network and setting."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
@@ -92,8 +92,8 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of first and largest contentful paint times, and of the percentages that TFO saves. It
-    has a row for each page, network and use of TFO (arm) for which the browser reported paints."""
+    """Return a table of first and largest contentful paint times, and of the percentages that TFO saves of
+    them. It has a row for each page, network and arm for which the browser reported paints."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -120,8 +120,8 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving in percent of the times `after` (with TFO) over `before` (without). Both map
-    numbers of repeats to times. Only repeats in both count. None if there are none."""
+    """Return the median saving, in percent, of times with TFO (`after`) over times without it (`before`),
+    which map numbers of repeats to times. A repeat counts only if it is in both. None if no repeat counts."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

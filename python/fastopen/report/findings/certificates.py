@@ -16,12 +16,13 @@ from fastopen.report.findings import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
-# The factors of remedies. Cells that differ only in these share a row, whose name does not mention them.
+# The factors that may reduce the cost of certificates. Cells that differ only in these share a row, whose
+# name does not mention them.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class LoadSettings(NamedTuple):
-    """The kind of certificates with which a page was loaded, and settings that may reduce their cost."""
+    """The certificates with which a page was loaded, and the settings that may reduce their cost."""
 
     kind: CertificateKind
     session: SessionStart
@@ -31,8 +32,8 @@ class LoadSettings(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Page load times in ms with small certificates, with large ones, and with large ones and a remedy, by
-    the name of the remedy: a setting that may reduce their cost. Other settings are equal."""
+    """Page load times in ms with small certificates, with large ones, and with large ones and a remedy: a
+    setting that may reduce their cost. `remedied_ms` has the times by the name of the remedy."""
 
     small_ms: float
     large_ms: float
@@ -40,8 +41,8 @@ class Cost(NamedTuple):
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding (a sentence for the report of `page`) on the page load time that each larger kind of
-    certificates adds, compared with the smallest kind."""
+    """Yield a finding for each kind of certificates except the smallest: the page load time that it adds
+    compared with the smallest kind, and the time that remedies save."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
         kinds = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)
@@ -57,7 +58,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield (other settings as text, load times in ms) for results that differ only in LoadSettings."""
+    """Yield results that differ only in LoadSettings: (their other settings as text, load times in ms)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[LoadSettings, float] = {}
@@ -76,8 +77,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings,
 def _cost(
     plts_ms: Mapping[LoadSettings, float], small: CertificateKind, large: CertificateKind
 ) -> Cost | None:
-    """Select page load times from `plts_ms`: with `small` certificates, with `large` ones, and with large
-    ones and one remedy, such as compression. Return None if a time without a remedy is unknown."""
+    """Select from `plts_ms` the page load times with `small` certificates, with `large` ones, and with
+    `large` ones and one remedy, such as compression. Return None if one of the first two times is unknown."""
     window = min(settings.window_segments for settings in plts_ms)
     plain = LoadSettings(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
@@ -88,7 +89,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the one setting unlike `plain`, such as `brotli compression`; empty if not exactly one."""
+    """Return the only setting that differs from `plain`, such as `brotli compression`; else an empty text."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],
@@ -103,7 +104,7 @@ def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
     """Return a sentence on the time that `large` certificates add compared with `small` ones, and on remedies
-    such as TFO. Changes of less than `matters_ms` count as none. `name`: the other settings, as text."""
+    such as TFO. Savings of less than `matters_ms` count as none. `name`: the other settings, as text."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

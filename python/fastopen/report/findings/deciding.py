@@ -28,8 +28,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the setting, such as the RTT, on which the saving by TFO in these results depends
-    most. Yield nothing if no setting decides (see `deciding_factor`)."""
+    """Yield sentences on the setting, such as the RTT, on which the saving by TFO in `cells` depends most.
+    Yield nothing if no setting stands out (see `deciding_factor`)."""
     found = deciding_factor(results, cells)
     if found is None:
         return

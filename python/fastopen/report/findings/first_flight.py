@@ -14,9 +14,9 @@ RANK: Final = 65
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
-"""The HTTP version, TLS session and use of TFO (arm) of a result."""
+"""The HTTP version, TLS session and arm of a result."""
 Flights = Mapping[Key, CellResult]
-"""Maps first flights to results that differ only in the first flight."""
+"""A row: results by their keys, under the same other conditions, such as an RTT of 20 ms."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -35,8 +35,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Group the page's results with TLS, so that those in a group differ only in the use of TFO and in the
-    settings named `apart`. Return lists of groups by what they share, such as `TLS 1.3`."""
+    """Group the page's results over TLS into rows. Results in a row differ only in the arm and in the
+    settings named `apart`. Map other settings, such as `TLS 1.3`, to lists of rows."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -56,9 +56,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest in a row. A row
-    has the results with each kind under the same conditions, such as an RTT of 20 ms. `question`: what all
-    rows share, as text. `versions`: True if the results in a row also differ in the version of HTTP."""
+    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest in a row.
+    `question`: the settings that all rows share, as text. `versions`: True if the results in a row also
+    differ in the version of HTTP."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -88,7 +88,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the key in `row` of the result to compare `best` with: usually a full handshake, no TFO."""
+    """Return the key in `row` of the result to compare `best` with, usually a full handshake without TFO."""
     http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)

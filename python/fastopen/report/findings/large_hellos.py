@@ -15,13 +15,13 @@ RANK: Final = 6
 SEVERITY: Final = "answer"
 
 Price = tuple[float, float | None]
-"""The times in ms that a large key share adds to a page load: over an open path, and behind a middlebox (None
-if no load finishes there)."""
+"""The times in ms that a large key share adds to a page load: over an open path, and behind a middlebox. The
+second time is None if no load with the large key share finishes there."""
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the time that a large TLS key share adds to loads of `page` behind a middlebox. Leave
-    out middleboxes behind which it adds the same time as over an open path."""
+    out middleboxes that do not change this time."""
     for (path, large, small, name), prices in grouped(_prices(results, page)).items():
         # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
         if all(broken is not None and round(broken - opened, 1) == 0 for opened, broken in prices):
@@ -32,7 +32,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield the page load times, in ms, that a large TLS key share adds over an open path and behind a
+    """Yield the page load times in ms that a large TLS key share adds over an open path and behind a
     middlebox. An item is ((middlebox, large key share, small key share, other settings), the two times)."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)

@@ -1,4 +1,4 @@
-"""Report the randomly varied input (`--vary`) that affects the saving by TFO most."""
+"""Report the sampled input (`--vary`) on which the saving by TFO depends most."""
 
 from collections import defaultdict
 from collections.abc import Iterator

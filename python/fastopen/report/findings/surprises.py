@@ -28,7 +28,7 @@ from fastopen.report.findings.verdict import findings_by_question, of_arm, where
 RANK: Final = 60
 SEVERITY: Final = "note"
 
-# A factor with this many values is a sweep.
+# A factor with at least this many values is a sweep.
 MANY_VALUES: Final = 8
 
 
@@ -76,8 +76,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if pages with https URLs were loaded only in cleartext. It states their number or, for
-    a single page, the number of its https requests."""
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. It states the number of such
+    pages or, for a single page, the number of its https requests."""
     urls = [results.pages[page].url for page in pages]
     if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
         return
@@ -117,8 +117,8 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on results for which TFO saves nothing because ClientHellos do not fit into a SYN, for
-    reports without a section for each page."""
+    """Yield sentences on results for which TFO saves nothing because ClientHellos do not fit into a SYN. They
+    are for reports without a section for each page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
 
@@ -162,7 +162,7 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if a host's session tickets were too few for early data on all its connections."""
+    """Return a finding if a host's session tickets were too few for early data on all connections to it."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
@@ -247,8 +247,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
     """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times.
-    Yield each finding with the network, settings and use of TFO that it concerns, such as `at 20 ms,
-    warm`."""
+    Yield (finding, where): `where` is its network, settings and arm, such as `at 20 ms, warm`."""
     factors = results.factors
     comparisons = grouped((one.cell.comparison, one) for one in cells)
     printed: list[PrintedCell] = []

@@ -40,14 +40,14 @@ NAMES_IN_WORDS: Final = 3
 # The smallest saving that users notice, in percent of the page load time.
 LITTLE_PERCENT: Final = 1.0
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-# TFO is never worth it if the share of unfinished loads is larger with it by at least this.
+# If the share of unfinished loads is larger with TFO by at least this, TFO is not worth it.
 MANY_LOST: Final = 0.01
 
 
 def cells_by_question(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group results that share a verdict. Results get separate verdicts if they differ in HTTP version, TLS
-    version, TLS session, middlebox, repeat view or client. The key names those settings that vary in the run,
-    such as `HTTP/2, TLS 1.3`."""
+    """Group results for verdicts. Results get separate verdicts if they differ in HTTP version, TLS version,
+    TLS session, middlebox, repeat view or client. The key names the settings that vary in the run, such as
+    `HTTP/2, TLS 1.3`."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
@@ -61,8 +61,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def headline(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return sentences with the verdict: if TFO is worth it, and how much it saves. Settings with the same
-    verdict, such as two HTTP versions, share a sentence."""
+    """Return sentences with the verdict: whether TFO is worth it, and how much it saves. Settings with the
+    same verdict, such as two HTTP versions, share a sentence."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else "No load used TFO."
@@ -92,8 +92,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a sentence on loads that did not finish, if these are more with TFO than without. Savings do not
-    include such loads. Otherwise, or if no load with TFO is valid, return an empty string."""
+    """Return a sentence on unfinished loads, which savings do not include, if there are more of them with TFO
+    than without. Otherwise, or if no load with TFO is valid, return an empty string."""
     arm = treatments_of(results.experiment.arms)[0]
     judged, without = of_arm(cells, arm), of_arm(cells, BASELINE)
     (lost, loads), (usual, of_usual) = _unfinished(judged), _unfinished(without)
@@ -165,8 +165,8 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effect of TFO in results with the same cookies (`arm`), such as `On a repeat
-    visit to this page, TFO saves 4.0 %`. `to` inserts words such as ` to this page,` after the visit."""
+    """Return a clause on the effect of TFO in results with the cookies of `arm`, such as `On a repeat visit
+    to this page, TFO saves 4.0 %`. `to` has words to insert after the visit, such as ` to this page,`."""
     of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
         _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
@@ -210,7 +210,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of `found`, from one name for each of `cells`; empty if many or not unique."""
+        """Return the names of `found`. Empty if they are many, or if another of `cells` has one of them."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -229,9 +229,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Call `find` for each group of results with a verdict of its own (see `cells_by_question`). Yield
-    the findings, equal ones only once. Unless a finding holds for all groups, its sentence begins with the
-    names of its groups, such as `HTTP/2: `."""
+    """Call `find` for each group of results with its own verdict (see `cells_by_question`), and yield the
+    findings without duplicates. The sentence of a finding begins with the names of its groups, such as
+    `HTTP/2: `, unless all groups have the finding."""
     questions = cells_by_question(results, cells)
     found = (
         (finding.sentence, (name, finding))
@@ -268,8 +268,8 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return a suffix that tells how certain the verdict is. It is ` (75 % sure)` for less than the usual
-    confidence, ` (1 pair of loads: saves 8.0 %)` for too few repeats, and otherwise empty."""
+    """Return a suffix with the certainty of the verdict: ` (75 % sure)` for less than the usual confidence, `
+    (1 pair of loads: saves 8.0 %)` for too few repeats, and otherwise an empty string."""
     if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
         fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
         pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
@@ -283,8 +283,8 @@ def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield (kind, number of loads, line) for each kind of fault that made loads invalid. A line is such as
-    `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
+    """Yield (kind, number of loads, line) for each kind of fault that made loads invalid. A line is, for
+    example, `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
@@ -305,8 +305,8 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def at_rows(preposition: str, names: Sequence[str]) -> str:
-    """Join names of table rows with the preposition: `at 20 ms and 50 ms`, or `at 4 ms, cubic, and at 9 ms,
-    bbr` if names have commas."""
+    """Join the names of table rows with a preposition: `at 20 ms and 50 ms` or, if names have commas, `at 4
+    ms, cubic, and at 9 ms, bbr`."""
     if any("," in name for name in names):
         return ", and ".join(f"{preposition} {name}" for name in names)
     return f"{preposition} {listed(names)}"
