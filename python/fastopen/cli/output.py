@@ -117,6 +117,7 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
+    """Print a document as JSON on standard output, with control characters escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=console().options.ascii_only, allow_nan=False)
     sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()

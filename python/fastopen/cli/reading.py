@@ -82,6 +82,7 @@ class CalibrationOptions:
     ] = False
 
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
+        """Return the pages without queueing delay in think times or, with `--as-imported`, unchanged."""
         if self.as_imported:
             return imported
         # This import loads many modules, which `--as-imported` does not need.
@@ -97,6 +98,8 @@ class CalibrationOptions:
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
+    """Return a function that shows a file, and the share of it that has been read, in `bar`."""
+
     def show(file: str, done: int, total: int) -> None:
         bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)
 

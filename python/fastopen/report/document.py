@@ -55,7 +55,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
     """Return a mapping of column names to texts, numbers and flags for each page, network, setting and arm.
-    Intervals and published figures become several columns, and settings texts. Other lists are left out."""
+    Intervals are split into two columns, and settings become texts. Other lists are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return `setups`, and the fields of the only setup; these are None if there are several setups."""
+    """Return `setups`, and the fields of the only setup, or None for each of them if there are several."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -32,7 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column as data for a script: texts as indexes into `levels`, numbers with six digits."""
+    """Return a column for a script: texts as indexes into the list `levels`, numbers with six digits."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

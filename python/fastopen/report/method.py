@@ -189,7 +189,7 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases such as `an MTU of 1280 bytes` for unusual settings of `parts`, except those `named`."""
+    """Yield phrases such as `an MTU of 1280 bytes` for unusual settings of `parts`, except for `named`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):

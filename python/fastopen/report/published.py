@@ -37,7 +37,7 @@ LABELS: Final = {
     Label.THEIRS_MORE: ("theirs more", ""),
     Label.OURS_MORE: ("ours more", ""),
 }
-# Factors in the table of published figures, in which only the network varies.
+# The factors that have a column in the table of published figures, in which only the network varies.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
 # Labels that are followed by the improvement as printed in the source.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)

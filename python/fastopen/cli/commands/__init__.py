@@ -1,1 +1,1 @@
-"""Commands, one module each."""
+"""The commands of `fastopen`, one module each."""

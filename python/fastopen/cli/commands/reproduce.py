@@ -41,8 +41,7 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that --explain and --check accept. They ignore `store`, which an environment variable
-# may set.
+# The settings that --explain and --check accept. They ignore `store`, which the environment may set.
 SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 CHECKED: Final = ("jobs", "json", "kernel", "quiet", "store")
 
@@ -200,11 +199,8 @@ def _check_alone(
 ) -> None:
     """Raise InputError if an option is set that cannot be combined with the option `mode`. `accepted` has the
     names of settings that may be set. `own` maps further options to True if they are set."""
-    usual = RunSettings()
-    others = {
-        key: value != getattr(usual, key) for key, value in vars(settings).items() if key not in accepted
-    }
-    others |= own
-    for key in filter(others.get, others):
+    usual = vars(RunSettings())
+    changed = [key for key, value in vars(settings).items() if key not in accepted and value != usual[key]]
+    for key in (*changed, *filter(own.get, own)):
         option = f"--{key.replace('_', '-')}"
         raise InputError(f"cannot be combined with {mode}", option, "drop one of them")

@@ -10,12 +10,12 @@
   const SPARE = 6;
   const MARKS_LEAST = 144;
   const MARKS_MOST = 760;
-  // The length of a line of a panel's title on a narrow page, in letters; the second if names are shortened too.
+  // The length of a line of a panel's title on a narrow page, in letters. The second is for shortened names.
   const TITLE_MOST = 36;
   const TITLE_LEAST = 22;
   document.documentElement.classList.add("scripts");
 
-  // Converts columns to rows; in columns, embedding.py packs texts as numbers.
+  // Converts columns to rows. In columns from embedding.py, texts are indexes into a list of levels.
   function rows(columns) {
     const count = columns.length ? columns[0].values.length : 0;
     return Array.from({ length: count }, (_, at) =>
@@ -27,7 +27,7 @@
     return spec.concat ?? spec.vconcat ?? [spec.spec ?? spec];
   }
 
-  // Returns the number of panels side by side: of the figure, or of each of its views below each other.
+  // Returns the number of panels side by side in the figure or, if its views are stacked, in each view.
   function columnsOf(spec) {
     return spec.columns ?? viewsOf(spec)[0].encoding?.facet?.columns ?? 1;
   }
@@ -37,7 +37,7 @@
     for (const part of [...viewsOf(spec), ...(spec.layer ?? [])]) if (part !== spec) yield* partsOf(part);
   }
 
-  // Returns an expression that breaks a longer title into two lines, after a comma or colon.
+  // Returns an expression that breaks a title of more than `most` letters after a comma or colon.
   function titled(most) {
     const broken = `split(replace(datum.label, regexp('^(.{1,${most}}[,:]) '), '$1\\n'), '\\n')`;
     return `length(datum.label) > ${most} ? ${broken} : datum.label`;
@@ -56,8 +56,8 @@
     }
   }
 
-  // Divides the width of the page among panels; on a narrow page they are below each other. `taken`: the width
-  // of axes and spacing in a row of the figure as specified.
+  // Divides the width of the page among panels, or stacks them on a narrow page. `taken`: the width of axes and
+  // spacing in a row of the figure as specified. `names`: as in narrow().
   function fitted(spec, width, taken, names) {
     const copy = structuredClone(spec);
     const columns = columnsOf(copy);
@@ -146,7 +146,7 @@
     return show(current());
   }
 
-  // Goes from a mark of a page and network to its loads.
+  // Shows the loads of a clicked mark's page and network.
   function follow(datum) {
     const at = loads.findIndex((one) => one.page === datum?.page && one.place === datum?.place);
     if (at < 0) return;

@@ -39,7 +39,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with data (`rows`) and texts. `name` suits as a file name; `alt_text` is for blind readers."""
+    """A chart with its data (`rows`) and texts. `name` is a valid file name without an extension."""
 
     name: str
     title: str
@@ -89,7 +89,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
                 written.append(path)
     except OSError as error:
         if made:
-            with suppress(OSError):  # it has figures
+            with suppress(OSError):  # the folder has figures
                 folder.rmdir()
         raise unwritable(folder, error) from None
     return written

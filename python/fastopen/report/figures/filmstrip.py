@@ -1,4 +1,4 @@
-"""Draw the pictures that a browser showed over time: a strip with a row for each use of TFO, and a GIF."""
+"""Draw the pictures that a browser showed over time: a strip with a row for each arm, and a GIF."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """Add the names of requests to the rows, and append a row for the load event of each load."""
+    """Return the rows with the names of their requests, followed by a row for the load event of each load."""
     names = [request_label(page, index) for index in range(len(page.resources))]
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [

@@ -20,6 +20,7 @@ POINTS_MAX: Final = 6000
 
 
 def has_trace(loads: dict[str, Shown]) -> bool:
+    """Return True if TCP_INFO was sampled over time in at least one load."""
     return any(one.origin_samples for shown in loads.values() for one in shown.record.connections)
 
 

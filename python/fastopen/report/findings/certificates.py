@@ -16,8 +16,7 @@ from fastopen.report.findings import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
-# The factors that may reduce the cost of certificates. Cells that differ only in these share a row, whose
-# name does not mention them.
+# The factors that may reduce the cost. Cells that differ only in these share a row, named without them.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
@@ -58,7 +57,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield results that differ only in LoadSettings: (their other settings as text, load times in ms)."""
+    """Yield (other settings as text, load times in ms) for groups that differ only in LoadSettings."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[LoadSettings, float] = {}

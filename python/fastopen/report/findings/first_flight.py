@@ -16,7 +16,7 @@ SEVERITY: Final = "answer"
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a result."""
 Flights = Mapping[Key, CellResult]
-"""A row: results by their keys, under the same other conditions, such as an RTT of 20 ms."""
+"""A row: maps each key to its result. All other conditions, such as an RTT of 20 ms, are equal."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -36,7 +36,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
     """Group the page's results over TLS into rows. Results in a row differ only in the arm and in the
-    settings named `apart`. Map other settings, such as `TLS 1.3`, to lists of rows."""
+    settings named `apart`. Return lists of rows by the settings that they share, such as `TLS 1.3`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)

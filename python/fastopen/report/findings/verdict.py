@@ -210,7 +210,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of `found`. Empty if they are many, or if another of `cells` has one of them."""
+        """Return the names of `found`; empty if there are many, or if other results have one of them."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -264,6 +264,7 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def all_invalid(cells: Sequence[CellResult]) -> bool:
+    """Return True if there are loads, and all of them are invalid."""
     return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
 
 
