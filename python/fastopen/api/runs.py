@@ -131,7 +131,7 @@ class Run(Closing):
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:
         """Export the run into a new folder, as `parquet` or `csv` tables, `har` files or `png` screenshots,
-        and return the folder's path."""
+        and return the folder's path. Raises InputError if the folder has files."""
         export(self._store, Path(folder), form)
         return Path(folder)
 

@@ -54,7 +54,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a mapping of column names to texts, numbers and flags for each page, network, setting and arm.
+    """Return, for each page, network, setting and arm, a mapping of column names to texts, numbers and flags.
     Intervals are split into two columns, and settings become texts. Other lists are left out."""
     rows = []
     for result in results.cells:

@@ -22,7 +22,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 def cells_grid(found: Explained) -> Grid:
     """Return a table that compares published load times and savings with two measurements: of the experiment
-    as it is (`base`), and under the assumed test conditions that explain most savings (`best`)."""
+    as it is (`base`), and under the assumed test conditions that explain the most savings (`best`)."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -79,7 +79,7 @@ def properties_grid(found: Explained) -> Grid:
 
 def disagreeing_cells_grid(found: Explained) -> Grid:
     """Return a table of the published savings that disagree with the measured ones even under the assumed
-    test conditions that explain most savings, with the reasons."""
+    test conditions that explain the most savings, with the reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))

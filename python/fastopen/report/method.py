@@ -189,7 +189,8 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases such as `an MTU of 1280 bytes` for unusual settings of `parts`, except for `named`."""
+    """Yield a phrase such as `an MTU of 1280 bytes` for each setting of `parts` that differs from its usual
+    value. `named` has the names of settings to leave out."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -237,7 +238,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """Return the protocols of each setup, such as `: cleartext; TLS 1.3 with HTTP/2`. Empty if many."""
+    """Return the protocols of the setups as `: cleartext; TLS 1.3 with HTTP/2`, or nothing for many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""

@@ -284,8 +284,8 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note to print below a table of savings: brackets are ranges of samples, or rows without
-    brackets are single loads in deterministic virtual time. Empty if neither is the case."""
+    """Return a note to print below a table of savings. It explains brackets that are ranges of samples, or
+    rows without brackets: single loads in deterministic virtual time. Empty if there are neither."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:

@@ -21,9 +21,8 @@ PLAIN: Final = "-|"
 
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield the lines of a bar chart of median page load times for a terminal of `width` columns. Each page
-    with valid loads has a heading, and a bar for each network, setting and arm. `encoding` is the terminal's
-    character encoding."""
+    """Yield the lines of a bar chart of median page load times, for a terminal of `width` columns that uses
+    `encoding`. Each page with valid loads has a heading, and a bar for each network, setting and arm."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]

@@ -202,5 +202,4 @@ def _check_alone(
     usual = vars(RunSettings())
     changed = [key for key, value in vars(settings).items() if key not in accepted and value != usual[key]]
     for key in (*changed, *filter(own.get, own)):
-        option = f"--{key.replace('_', '-')}"
-        raise InputError(f"cannot be combined with {mode}", option, "drop one of them")
+        raise InputError(f"cannot be combined with {mode}", f"--{key.replace('_', '-')}", "drop one of them")

@@ -58,7 +58,7 @@ def print_results(results: Results, target: Console, *, plot: bool = False) -> N
 
 
 def write_svg(results: Results, path: Path) -> None:
-    """Write the results to `path` as an SVG picture of a terminal. Raises the errors of `write_file`."""
+    """Write the results as an SVG picture of a terminal. Raises InputError or MachineError on failure."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )

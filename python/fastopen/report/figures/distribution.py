@@ -65,7 +65,7 @@ def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
 
 
 def savings_over_pages(analysis: RunAnalysis) -> Figure | None:
-    """Draw the cumulative distribution of savings over pages; None for fewer than PAGES_MIN pages."""
+    """Draw the cumulative distribution of savings over pages; None for fewer than PAGES_MIN (20) pages."""
     rows, left = first_panels(
         [
             {"panel": one.place, "arm": ARMS[one.arm.name].label, "saving": saving, "share": share}

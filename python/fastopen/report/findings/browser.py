@@ -120,8 +120,8 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving, in percent, of times with TFO (`after`) over times without it (`before`),
-    which map numbers of repeats to times. A repeat counts only if it is in both. None if no repeat counts."""
+    """Return the median saving, in percent, of times with TFO (`after`) compared with times without it
+    (`before`). Both map numbers of repeats to times. Only repeats in both count. None if there are none."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

@@ -1,4 +1,4 @@
-"""State the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
+"""State the verdict on a page or a run: how much TFO saves, and where and why it saves nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -210,7 +210,8 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of `found`; empty if there are many, or if other results have one of them."""
+        """Return the names of the results `found`, or an empty list if there are many, or if other results
+        share a name. `names` has a name for each of `cells`."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
