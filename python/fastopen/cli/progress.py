@@ -44,6 +44,7 @@ class LiveBar(Closing):
             self._bar.stop()
 
     def print(self, line: str) -> None:
+        """Print a line above the bar."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     @property

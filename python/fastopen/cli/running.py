@@ -143,8 +143,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return a text with options that shorten a run of `seconds`, and the new durations. Empty for a shard (a
-    part of a run)."""
+    """Return a text with options that shorten a run of `seconds`, and new durations; empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -271,6 +270,5 @@ def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def run_name(folder: Path) -> str:
-    """Return the argument that selects a kept run in commands: its name if it is among the user's runs,
-    otherwise its folder."""
+    """Return a run's argument for commands: its name if it is among the user's runs, else its folder."""
     return folder.name if folder.parent == runs_folder() else str(folder)

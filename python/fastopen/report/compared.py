@@ -226,8 +226,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run with pages or settings that the other run lacks. A line has at most NAMED_MAX
-    of their names."""
+    """Yield a line for each run with pages or settings that the other run lacks: at most NAMED_MAX names."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""

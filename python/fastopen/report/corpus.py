@@ -18,7 +18,7 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield two tables for a corpus of pages, or none for few pages: the distribution of savings, and the
+    """Yield tables for a corpus of pages, or none for few pages: the distribution of savings, and the
     correlations of page properties with the saving, for at most `places` networks and setups (None: all)."""
     if not results.distributions:
         return

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from fastopen.common.errors import one_line
 from fastopen.common.grid import Grid
 
 _ESCAPES: Final = {
@@ -39,8 +40,7 @@ def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fast
     table's title, such as `tab:run-evidence-of-each-cell`."""
     comments = ("Needs \\usepackage{booktabs,textcomp}.", *preamble)
     # A line break would end a comment.
-    lines = ("".join(letter if letter.isprintable() else " " for letter in text) for text in comments)
-    return "\n".join([*(f"% {line}" for line in lines), *(_table(grid, name) for grid in grids)])
+    return "\n".join([*(f"% {one_line(text)}" for text in comments), *(_table(grid, name) for grid in grids)])
 
 
 def _table(grid: Grid, name: str) -> str:

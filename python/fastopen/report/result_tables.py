@@ -350,8 +350,7 @@ def path_grid(analysis: RunAnalysis) -> Grid:
 
 
 def cold_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the percentage of request time that TCP handshakes take without TFO. It has a row for
-    each network with each setting."""
+    """Return a table of the percentage of request time that TCP handshakes take without TFO, by network."""
     rows = []
     for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
@@ -400,8 +399,7 @@ def evidence_grid(results: Results) -> Grid:
 
 
 def invalid_grid(results: Results) -> Grid:
-    """Return a table that counts invalid loads and repeated attempts by reason, with an example of each
-    reason."""
+    """Return a table of invalid and repeated loads: their number, and an example, for each reason."""
     rows = [
         (*_key_entries(results, result), *entries(what, str(one.loads), one.kind, one.example))
         for result in results.cells
@@ -443,8 +441,7 @@ def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Gri
 
 
 def detail_grids(analysis: RunAnalysis) -> list[Grid]:
-    """Return the tables below the main results of a report, such as critical paths and invalid loads. Tables
-    without rows are left out."""
+    """Return the tables of details in a report, such as critical paths, without tables that have no rows."""
     results = analysis.results
     made = (
         *(flight_grid(results, page) for page in results.pages),

@@ -113,6 +113,5 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return template variables for a figure: `figure`, and `svg`, the drawing for print and for browsers
-    without scripts."""
+    """Return the template variables `figure` and `svg`, a drawing for print and browsers without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

@@ -23,8 +23,7 @@ def known(
 
 
 def time_in(unit: str, milliseconds: float | None) -> Entry:
-    """Return a table entry with a time in `unit`, which is `s` (shown as `1.648`) or `ms` (`63.4`). If the
-    time is None, the entry has a hyphen."""
+    """Return a table entry with a time in `unit` (`s` or `ms`): `1.648` or `63.4`, or a hyphen for None."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 

@@ -28,8 +28,7 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the distribution of page load times, with a panel for each page, network and setting; None if no
-    page load time varies."""
+    """Draw the distribution of page load times by page, network and setting; None if no load time varies."""
     every: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
@@ -91,8 +90,7 @@ def savings_over_pages(analysis: RunAnalysis) -> Figure | None:
 
 
 def cold_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the cumulative distribution of request times, with a panel for each network and setup; None if no
-    request waited for a handshake."""
+    """Draw the distribution of request times by network and setup; None if no handshake delayed a request."""
     every = cold_requests(analysis)
     found = every[:PANELS_MAX]
     if not found:

@@ -58,8 +58,7 @@ class Figure:
 
 
 def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
-    """Return the figure as the content of a file in the format `form`. The file does not contain the title,
-    because the surrounding document shows it."""
+    """Return the figure as the bytes of a file, without the title, which the surrounding document shows."""
     spec = figure.spec(style)
     if form == "svg":
         return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()

@@ -40,7 +40,7 @@ SAID: Final = (
 CHARTS_KEPT: Final = 16
 
 
-def row_height(requests: int) -> int:
+def _row_height(requests: int) -> int:
     return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
 
 
@@ -134,7 +134,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
     """Return a chart, without data, of the start and end of each request. `arms` and `names` are the labels
     of loads and requests. `requests` is the number of requests."""
     rows = [{"arm": arm} for arm in arms]
-    step = max(row_height(requests), 3 * len(arms))
+    step = max(_row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))
     bars = base.mark_bar().encode(
         x=alt.X("start:Q", title=TIME),
@@ -196,7 +196,7 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
     )
     return Drawing(
         alt.layer(*layers)
-        .properties(width=width, height=row_height(requests) * requests)
+        .properties(width=width, height=_row_height(requests) * requests)
         .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
     )
 
@@ -217,7 +217,7 @@ def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)
-    every = 5 if row_height(requests) >= 5 else 10
+    every = 5 if _row_height(requests) >= 5 else 10
     shown = [index for index in range(requests) if index % every == 0]
     axis = alt.Axis(values=shown, grid=False, ticks=False, domain=False)
     return alt.Y("request:O", title="request", scale=alt.Scale(domain=list(range(requests))), axis=axis)

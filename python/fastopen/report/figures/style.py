@@ -96,15 +96,18 @@ def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Sc
 
 
 def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Return the encoding that gives each arm in the chart data `rows` its colour."""
     return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
 
 
 def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
+    """Return the encoding that gives each arm in the chart data `rows` its shape."""
     return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
     # Legend symbols must be long enough to show the dashes.
+    """Return the encoding that gives each arm in the chart data `rows` its dash pattern."""
     return alt.StrokeDash(
         "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
     )
@@ -121,6 +124,7 @@ def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
 
 
 def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Return the encoding that gives each kind of wait in the chart data `rows` its colour."""
     there = {row["kind"] for row in rows}
     kinds = [kind for kind in Kind if kind.value in there]
     scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])

@@ -13,6 +13,7 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each result on `page` with a saving above its upper bound."""
     for row, arms in results.comparisons(page).items():
         for arm in treatments_of(arms):
             cell = arms[arm.name]

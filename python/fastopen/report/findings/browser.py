@@ -17,6 +17,7 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield findings on missing requests, contentful paints, and answers from the browser's cache."""
     yield from _missing_requests(results, page)
     yield from _paints(results, page)
     yield from _cache_answers(results, page)

@@ -13,6 +13,7 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield findings on each kind of invalid load of `page`, and on planned loads that were not done."""
     cells = [cell for cell in results.cells if cell.cell.page == page]
     for kind, loads, line in invalid_lines(results, cells):
         yield Finding("invalid_loads", line, {"reason": kind, "loads": loads})

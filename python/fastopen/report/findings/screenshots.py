@@ -12,6 +12,7 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding if loads of `page` lack a screenshot."""
     missing = [reason for one in results.metrics_of(page) for reason in one.missing_screenshots]
     if missing:
         words = plural(len(missing), "load has", "loads have")

@@ -14,6 +14,7 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding that names the sampled input on which the saving depends most, if there is any."""
     of_unknown: dict[str, list[str]] = defaultdict(list)
     rows = results.comparisons(page)
     for row, cells in rows.items():

@@ -12,6 +12,7 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding if loads of `page` requested resources that are not in the recording."""
     requests = list(dict.fromkeys(one for found in results.metrics_of(page) for one in found.unmatched))
     if requests:
         words = plural(len(requests), "request was", "requests were")

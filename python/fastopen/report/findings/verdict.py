@@ -52,10 +52,12 @@ def cells_by_question(results: Results, cells: Sequence[CellResult]) -> dict[str
 
 
 def of_arm(cells: Sequence[CellResult], arm: Arm) -> list[CellResult]:
+    """Return the results in `cells` with this arm."""
     return [cell for cell in cells if cell.cell.arm.name == arm.name]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield the verdict on `page` as a finding, if the run has an arm with TFO."""
     if treatments_of(results.experiment.arms):
         yield Finding("verdict", headline(results, [one for one in results.cells if one.cell.page == page]))
 
