@@ -1,1 +1,1 @@
-"""Features of `fastopen` in addition to running experiments, in one package each."""
+"""Features of `fastopen` beyond running experiments. Each package implements one of them."""

@@ -1,1 +1,1 @@
-"""Index a corpus: write a CSV row of facts about each page in folders of recordings."""
+"""Index a corpus of recorded pages: write a CSV file with a row of facts about each page."""

@@ -1,6 +1,7 @@
 """Read the settings of a server benchmark, and create the jobs that run its transactions.
 
-A cell is one combination of settings. Options of the command and keys of TOML files have the same names."""
+A transaction is a connection with one request. A cell is one combination of settings. The command's options
+and the keys of TOML files have the same names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from fastopen.pages.model import page_of_hosts
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
 SIZE_MAX_BYTES: Final = 100_000_000
-# The maximum number of cold transactions: a world has this many addresses for new clients.
+# The maximum number of transactions without TFO cookies. Each needs an unused client address in the world.
 COLD_MAX: Final = 60_000
 
 ArmName = Literal["off", "cold", "warm"]
@@ -47,9 +48,9 @@ ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] |
     "cold": ("tfo", "cold"),
     "warm": ("tfo", "warm"),
 }
-# The limit of a load in real time. A second of virtual time can take much longer than a second.
+# The time limit of a load, in real time. To emulate a second of virtual time can take much longer.
 TIMEOUT_US: Final = 3_600_000_000
-# The allowed error of the RTT that a world measures in real time, when other programs also run.
+# The allowed error of the RTT that a world measures. In real time, other programs can delay packets.
 RTT_TOLERANCE_US: Final = 5000
 
 
@@ -76,7 +77,7 @@ def _flood(value: object) -> object:
 
 
 def flood_words(flood: Flood | None) -> str:
-    """Format a SYN flood as a value of `--flood`, such as `plain:1000`; `none` for no flood."""
+    """Format a SYN flood as a value of `--flood`, such as `plain:1000` (SYNs per second), or `none`."""
     if flood is None:
         return "none"
     return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
@@ -89,10 +90,13 @@ Counts = Annotated[
 
 
 class Bench(BaseModel):
-    """The settings of a server benchmark. All combinations of listed values are run. Times are in us, sizes
-    in bytes. `arms` are uses of TFO. `published` has published responses per second, to print next to the
-    measured ones. `rates` are transactions begun per second. `clients` are numbers of clients that make
-    one transaction after another."""
+    """The settings of a server benchmark. If settings have several values, all combinations are run.
+
+    `arms` are uses of TFO. `published` maps them to published responses per second, to print next to the
+    measured ones. `rates` are numbers of transactions to begin per second, and `clients` are numbers of
+    clients that each make one transaction after another. `duration` and `rtt` are in us. `size` is the size
+    of a response's body in bytes, and `hosts` the number of addresses of the server. `new_key` changes the
+    server's TFO cookie key halfway."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -125,15 +129,15 @@ class Bench(BaseModel):
 
 
 def packaged_benches() -> dict[str, Path]:
-    """Map the names of the benchmarks that come with fastopen to their files."""
+    """Return the TOML files of the benchmarks that come with fastopen, by the benchmark's name."""
     folder = packaged_folder("experiments")
     files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a TOML file, or take the defaults for None. Values in `changes` other than
-    None replace the settings. Raises InputError for an unknown benchmark or an invalid value."""
+    """Return the settings of a packaged benchmark or a TOML file; the defaults for None. Values in `changes`,
+    except None, replace the settings. Raises InputError for an unknown benchmark or an invalid value."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -145,7 +149,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
         place = path.name
         data = read_toml(path)
     given = {key: value for key, value in changes.items() if value is not None}
-    # Given rates or clients replace both the rates and the clients of the file.
+    # If rates or clients are given as options, ignore both settings of the file.
     if {"rates", "clients"} & given.keys():
         data = {key: value for key, value in data.items() if key not in ("rates", "clients")}
     try:
@@ -156,7 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Replace TOML keys in the error by options such as `--rtt`, if all were given as options (`given`)."""
+    """Return the error with options such as `--rtt` instead of TOML keys, if all these keys are in `given`,
+    which has the user's options. For an unknown key, add a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -168,7 +173,7 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 @dataclass(frozen=True)
 class BenchCell:
     """One combination of settings. `arm` is the use of TFO. `count` is the number of clients, or of
-    transactions per second, as `arrivals` selects. `new_key` changes the server's TFO key halfway."""
+    transactions per second, as `arrivals` selects. `new_key` changes the server's TFO cookie key halfway."""
 
     arm: ArmName
     arrivals: Arrivals
@@ -180,7 +185,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Map the settings' names to values as text, such as `load` to `300/s`, without the use of TFO."""
+        """Return the settings, except the use of TFO, as text by name, such as `300/s` for `load`."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),
@@ -191,7 +196,7 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return all combinations of a benchmark's settings. The server changes its cookie key only in those
+    """Return all combinations of a benchmark's settings. The server changes its cookie key only in
     combinations whose clients already have TFO cookies (`warm`)."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
@@ -209,7 +214,7 @@ def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
     """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Shuffle each round
-    if there are several. A job's id has the indices of its combination and of its round: `3#0`.
+    if there are several. A job's id, such as `3#0`, has the indices of its combination and its round.
     `server` is the command of an external server; None for the built-in server. `server_listen` turns
     TFO on for the external server's listening sockets."""
     order = Random(bench.seed)

@@ -20,10 +20,10 @@ from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
 from fastopen.engines.host import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
-# If other processes used more than this share of the core, its busy time is not taken as the server's.
+# The largest share of the server's core that other processes may use, in addition to one tick of the clock.
 OTHERS_SHARE: Final = 0.02
 TICK_US: Final = 10_000
-# The counters of the server's kernel that results include if they grew.
+# The counters of the server's kernel to report if they have grown.
 OF_SERVER: Final = (
     "TCPFastOpenPassive",
     "TCPFastOpenPassiveFail",
@@ -40,7 +40,7 @@ OF_SERVER: Final = (
     "TCPAbortOnMemory",
     "RetransSegs",
 )
-# Faults of the machine, not of the server. Such transactions are repeated up to TRANSACTION_ATTEMPTS times.
+# Faults of the machine, not of the server. A job with such a fault runs up to TRANSACTION_ATTEMPTS times.
 DISTURBED: Final = (InvalidKind.LINK_LATE, InvalidKind.GENERATOR_LATE)
 TRANSACTION_ATTEMPTS: Final = 3
 
@@ -55,7 +55,7 @@ class BenchFigure:
 
 
 def figure(values: Iterable[float | None]) -> BenchFigure | None:
-    """Return the median of the known values with its interval; None if no value is known."""
+    """Return the median of the values that are not None, with its interval; None if all values are None."""
     known = [value for value in values if value is not None]
     return BenchFigure(median(known), median_interval(known), len(known)) if known else None
 
@@ -71,7 +71,7 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Return True if the server had the core almost to itself, so that the core's time is the server's."""
+    """Return True if other processes hardly used the server's core, so that its busy time is the server's."""
     others_us = max(core.user_us + core.nice_us + core.system_us - core.server_threads_us, core.nice_us)
     return others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
@@ -93,7 +93,8 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """Return the server's TCP segments per answered transaction; None with a SYN flood or without answers."""
+    """Return the number of TCP segments that the server sent and received per answered transaction; None if
+    there was a SYN flood or no response."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins
@@ -103,9 +104,9 @@ def segments(record: TransactionsRecord) -> float | None:
 @dataclass(frozen=True)
 class CellRow:
     """The results of a server benchmark with one combination of settings (`cell`). `records` has the valid
-    results by number of the repeat. `baseline` has those without TFO; it is empty if `cell` itself is without
-    TFO. `repeats` counts valid and invalid results. `reasons` maps each kind of invalid result to the
-    number of such results and the detail of the first one."""
+    results by number of the repeat. `baseline` has the valid results of these settings without TFO; it is
+    empty if `cell` itself is without TFO. `repeats` counts valid and invalid results. `reasons` maps each
+    kind of invalid result to the number of such results and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -114,7 +115,7 @@ class CellRow:
     reasons: Mapping[str, tuple[int, str]]
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Return the sum of the records' histograms in field `name`, such as `latency_us`: counts by key."""
+        """Add up a field of all records that is a histogram, such as `latency_us`. Return counts by value."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -125,7 +126,7 @@ class CellRow:
 
     @property
     def per_second(self) -> float | None:
-        """Return the responses per second, from the first to the last one; None if there are too few."""
+        """Return the responses per second between the first and the last one; None if there are too few."""
         return self._rate("answered", "answered_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:
@@ -134,7 +135,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Return the growth of the server's kernel counters over all repeats, by name. Leave out zeros."""
+        """Return the growth of the server's kernel counters that have grown, summed over all repeats."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER
@@ -142,17 +143,16 @@ class CellRow:
         return {name: growth for name, growth in counted.items() if growth}
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median of `measure`, such as `segments`, over the repeats; None if it is always None."""
+        """Return the median over the repeats of `measure`, such as `segments`; None if it is always None."""
         return figure(map(measure, self.records.values()))
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Compare the server threads' processor time per answered transaction with that without TFO. Return
-        the median change in percent; None if there are no results without TFO."""
+        """Compare the server threads' processor time per answered transaction with the time without TFO.
+        Return the median change in percent; None if there are no results without TFO."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
-        changes = (100 * (after - before) / before for before, after in pairs if before and after)
-        return figure(changes)
+        return figure(100 * (after - before) / before for before, after in pairs if before and after)
 
     def as_json(self) -> dict[str, Any]:
         latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")
@@ -189,8 +189,8 @@ class CellRow:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The result of running a benchmark. `records` are by index in `cells` (combinations of settings), then
-    by repeat. `world` describes the last emulated network; None if there was none."""
+    """The result of running a server benchmark. `records` are by index in `cells`, which are combinations of
+    settings, then by repeat. `world` describes the last emulated network; None if there was none."""
 
     bench: Bench
     engine: Literal["host", "virtual"]
@@ -216,7 +216,7 @@ class BenchResult:
 
     @property
     def holds(self) -> bool:
-        """Return True if every combination of settings has a valid record."""
+        """Return True if there is a valid result for every combination of settings."""
         return all(row.records for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
@@ -242,11 +242,11 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run a server benchmark with each combination of its settings. Repeat it only in real time (`host`).
+    """Run a server benchmark with each combination of its settings. Repeat only if `engine` is `host`.
 
     `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
-    built-in server. `server_listen` turns TFO on for the external server's listening sockets. After each job,
-    `watch` gets the name of its settings, the number of finished jobs, and the number of all jobs."""
+    built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is
+    called after each job with its description, the number of finished jobs, and the number of all jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()
@@ -264,7 +264,8 @@ def run_bench(
     for done, record in enumerate(made, start=1):
         number, repeat = (int(part) for part in record.job.split("#"))
         records[number][repeat] = record
-        watch(f"{cells[number].arm} {cells[number].factors['load']}", done, len(jobs))
+        cell = cells[number]
+        watch(f"{done} of {len(jobs)}: {cell.arm} {cell.factors['load']}", done, len(jobs))
     return BenchResult(bench, engine, tuple(cells), records, worlds[-1] if worlds else None)
 
 
@@ -277,8 +278,8 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Run the jobs and yield their results. Repeat a job if this machine was too busy for its timing. Append
-    the description of each emulated network to `worlds`."""
+    """Run the jobs, and yield their results. If this machine was too busy for exact timing, run a job again.
+    Append the description of each emulated network to `worlds`. Raises MachineError if a job cannot run."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         records, again = [], set()
         # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned

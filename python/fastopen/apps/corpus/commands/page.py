@@ -1,4 +1,4 @@
-"""Define `fastopen page index`: write a CSV row of facts about each page in folders of recordings."""
+"""Define `fastopen page index`: write a CSV file with facts about each page in folders of recordings."""
 
 import csv
 import os

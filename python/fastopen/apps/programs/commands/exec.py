@@ -41,8 +41,8 @@ def command(
 
 
 def open_standard_streams() -> None:
-    """Open /dev/null for each standard stream that is closed. Otherwise the next file that is opened would
-    become that stream of the command."""
+    """Open /dev/null as each standard stream that is closed. Otherwise, a file that is opened later would get
+    its descriptor, and become a standard stream of the command."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -56,12 +56,13 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process by one that runs `command` and writes a report on its use of TFO.
+    """Replace this process by the module `apps.programs.front`, which runs `command` and reports its use of
+    TFO.
 
-    `program` is fastopen's Rust program, which starts and watches the command. `report` is the file for the
-    report, and `pcap` for captured packets. An existing `report` is emptied. `settings` are further settings
-    of the module fastopen.apps.programs.front. Raises InputError or MachineError for a bad `report`."""
-    # Without a process in between, the shell signals the front directly, and sees its stops and exit code.
+    `program` is the path of the Rust program that starts and watches the command. `report` is the file for
+    the report, and `pcap` the file for captured packets; None for no file. `report` is emptied. `settings`
+    are further settings of the module. Raises InputError or MachineError if `report` cannot be written."""
+    # Execute it directly, and not as a child, so that the shell signals it and sees it stop and end.
     if report is not None:
         if report.is_dir():
             raise InputError("is a folder", str(report), "give a file")
@@ -71,10 +72,7 @@ def replace_by_front(
                 os.truncate(report, 0)
         except OSError as error:
             raise unwritable(report, error) from None
-    paths = {
-        name: None if path is None else str(path.absolute())
-        for name, path in (("report", report), ("pcap", pcap))
-    }
-    asked = json_text.dumps({**settings, **paths})
+    paths = {"report": report and report.absolute(), "pcap": pcap and pcap.absolute()}
+    asked = json_text.dumps({**settings, **paths}, default=str)
     module = [sys.executable, "-P", "-m", "fastopen.apps.programs.front"]
     os.execv(sys.executable, [*module, asked, str(program), *command])  # noqa: S606  # a list of arguments

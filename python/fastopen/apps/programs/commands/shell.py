@@ -37,12 +37,12 @@ from fastopen.pages.model import page_of_hosts
 PANEL: Final = "Real networks and programs"
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
-# The host of a --serve COMMAND without a name, and the pattern of NAME=COMMAND.
+# The host of the server `--serve COMMAND`, and the pattern of `--serve NAME=COMMAND`.
 SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"([^\s/=]*)=(.*)", re.DOTALL)
 HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
-# The kernel's clock has 63 bits of nanoseconds since 1970.
+# The kernel's clock counts nanoseconds since 1970 in 63 bits.
 YEARS: Final = range(1971, 2200)
 
 

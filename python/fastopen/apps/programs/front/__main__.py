@@ -1,4 +1,4 @@
-"""Run a command, report its use of TFO, and end with its exit code or signal. Run this with `python -m`."""
+"""Run a command, report its use of TFO, and end with its exit code or signal. Start this with `python -m`."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """Run `command`, report its use of TFO, and end with its exit code or signal. `program` is the program
-    that supervises the command or emulates its network.
+    """Run `command`, report its use of TFO, and end this process with the command's exit code or signal.
 
-    `settings` is a JSON object with the flags `json` and `quiet`, and the paths `report` and `pcap` or null.
-    For an emulated network, it also has the arguments `job` and `kernel` of `run_supervised`."""
+    `settings` is a JSON object. `json` prints the report as JSON, and `quiet` prints no report. `report` and
+    `pcap` are the paths of output files, or null. `job` and `kernel` are arguments of `run_supervised`.
+    `program` is the path of the Rust program that supervises the command or emulates its network."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     files = [Path(asked[name]) for name in ("report", "pcap") if asked[name] is not None]
@@ -39,7 +39,7 @@ def main(settings: str, program: str, *command: str) -> None:
             end_like(None, lost.signal)
         _complain(target, lost)
         raise SystemExit(LOST) from None
-    # Arguments that are not UTF-8 contain surrogates, which JSON cannot represent.
+    # Arguments that are not UTF-8 contain surrogates, which cannot be written as UTF-8.
     words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
     del ended["type"]
     form = FORMAT if asked.get("job") is None else IN_WORLD
@@ -60,7 +60,7 @@ def main(settings: str, program: str, *command: str) -> None:
 
 
 def _remove_empty(files: Sequence[Path]) -> None:
-    """Remove files that were created before the command ran and are still empty."""
+    """Remove the empty files among `files`, which were created before the command ran."""
     for path in files:
         with contextlib.suppress(OSError):
             if path.is_file() and not path.stat().st_size:

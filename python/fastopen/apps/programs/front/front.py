@@ -1,8 +1,9 @@
-"""Run a command so that signals, stops and the exit code pass through as if the command ran directly.
+"""Run a command such that signals, suspension (Ctrl-Z) and the exit code work as if the shell had started it.
 
-Three processes run: this one, which the shell sees; the supervisor, which has to be the command's parent,
-or Yama would forbid access to the command's sockets; and the command. All are in the shell's process group,
-so that the terminal's signals reach the command directly."""
+There are three processes: this one, which the shell started; its child, the supervisor, a Rust program that
+turns TFO on; and the supervisor's child, the command. If the supervisor were not the command's parent, Yama
+would deny access to the command's sockets. All three are in one process group, which gets the terminal's
+signals."""
 
 import contextlib
 import json
@@ -34,8 +35,8 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """A command that could not be run. The exit code `code` is 126 or 127 as from env, or 3 if this machine
-    is at fault."""
+    """Raised if a command cannot be run. `code` is the exit code to end with: 126 or 127 as env(1) does, or 3
+    if this machine is at fault."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
@@ -43,8 +44,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """Raised if the Rust program that supervises the command was killed. In virtual time, `signal` is the
-    signal that killed it, such as SIGINT for Ctrl-C. None stands for any other cause."""
+    """Raised if the Rust program that supervises the command was killed. `signal` is the last signal that
+    this process received, such as SIGINT for Ctrl-C. It is None without a signal, and always in real time."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(
@@ -57,11 +58,12 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run a command under the supervisor `program`, and return a record of its connections and exit code.
+    """Run a command, and return a JSON report on its connections and its exit code.
 
-    `job` is the descriptor of a file with the settings of an emulated network, in which to run the command.
-    None stands for the real network. `kernel` is the command line of a kernel for virtual time. Raises
-    CommandError if the command cannot be run, and SupervisorLostError if the supervisor was killed."""
+    `program` is the path of the Rust program that supervises the command. `job` is the descriptor of a file
+    with the settings of an emulated network, in which to run the command; None for the real network. `kernel`
+    is the command line of a kernel for virtual time; None for real time. Raises CommandError if the command
+    cannot be run, and SupervisorLostError if the supervisor was killed."""
     # This process may have been started with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals, so that `attend` can wait for them. The supervisor unblocks them for its command.
@@ -90,7 +92,7 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 class _Session:
-    """A running command and its supervisor: the Rust program that started the command and reports on it."""
+    """A running command, and its supervisor, the Rust program that started the command and reports on it."""
 
     def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
         self._supervisor = supervisor
@@ -101,8 +103,10 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Wait until the command ends, and return the report on it. `records` are messages of the supervisor.
-        Meanwhile, pass signals on to it. If the command is suspended (Ctrl-Z), suspend this process too."""
+        """Wait until the command ends, and return the report on it. Raises the errors of `run_supervised`.
+
+        Meanwhile, pass signals on to the command. If it is suspended (Ctrl-Z), suspend this process too.
+        `records` are the supervisor's messages. None marks the end of the messages."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -115,19 +119,18 @@ class _Session:
                     return ended
 
     def _pass_on(self, happened: signal.struct_siginfo) -> None:
-        # The command gets the terminal's signals directly. It also has the signals of processes below the
-        # supervisor, which send them to the process group. Pass on only those of other processes.
-        sent = happened.si_code <= SI_USER
         if self._virtual and happened.si_signo == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
             return
         self._last_signal = happened.si_signo
-        if sent and not _is_below(happened.si_pid, self._supervisor.pid):
+        # The command itself gets signals from the terminal, and from descendants of the supervisor that send
+        # them to the process group. Pass on only signals that other processes send to this one.
+        if happened.si_code <= SI_USER and not _is_below(happened.si_pid, self._supervisor.pid):
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _on_record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Process a message of the supervisor. Return the report on the command if the message is the last
-        one, otherwise None. Raises CommandError if the command could not be run."""
+        """Process a message of the supervisor. Return the report on the command if no more messages are
+        needed, otherwise None. Raises CommandError if the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -136,7 +139,7 @@ class _Session:
                 failed = CommandError(record["message"], record["remedy"], record["code"])
                 if self._ended is None:
                     raise failed
-                # The command ran, but its time was over, or its output, packets or files were not kept.
+                # The command ran, but exceeded its time limit, or its output, packets or files are lost.
                 error = {"exit_code": failed.code, "signal": None, "error": str(failed)}
                 return self._ended | self._further | error
             case "stopped":
@@ -160,8 +163,8 @@ class _Session:
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
-        # The processes of a world have ended with the world, and their ids belong to another namespace. Any
-        # other command may still run and use the terminal: wait for its end.
+        # A command in an emulated network has ended with the supervisor, and its id belongs to another
+        # namespace. Any other command may still run and use the terminal: wait for its end.
         if not self._in_world and self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 handle = os.pidfd_open(self._pid)
@@ -183,7 +186,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def end_like(exit_code: int | None, number: int | None) -> NoReturn:
-    """End this process as the command ended: by the signal `number`, or with `exit_code` if it is None."""
+    """End this process like the command: by the signal `number`, or with `exit_code` if `number` is None."""
     if number is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number not in (signal.SIGKILL, signal.SIGSTOP):

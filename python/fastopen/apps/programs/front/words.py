@@ -1,4 +1,4 @@
-"""Print the kernel's report on a command's connections in a terminal."""
+"""Print the report on a command's use of TFO in a terminal."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -14,7 +14,7 @@ IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
-# A key of `not_helped`, which counts calls by the reason why they got no TFO
+# A key of the report's `not_helped`, which maps reasons why calls went on without TFO to the number of calls
 # (crates/intercept/src/supervisor.rs).
 MULTIPATH: Final = "its socket uses Multipath TCP"
 COLUMNS: Final = {
@@ -27,7 +27,7 @@ COLUMNS: Final = {
 
 
 def write_report(document: dict[str, Any], target: Console) -> None:
-    """Print the report on a command: the verdict, a table of servers, and notes."""
+    """Print the JSON report of `fastopen exec`: a verdict, a table of servers, and notes."""
     target.print(Text(verdict(document), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(fitting_table(_grid(document["peers"]), target.width)[0])
@@ -36,7 +36,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(document: dict[str, Any]) -> str:
-    """Return a sentence on a command's use of TFO. `document` is the JSON report of `fastopen exec`."""
+    """Return a sentence that sums up a command's use of TFO, from the JSON report of `fastopen exec`."""
     total, not_helped = document["total"], document["not_helped"]
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
@@ -57,9 +57,9 @@ def verdict(document: dict[str, Any]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield notes on the JSON report of `fastopen exec`: failures, calls without TFO, counters that grew."""
+    """Yield notes on failures, calls without TFO and counters, from the JSON report of `fastopen exec`."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
-    without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
+    without = [one["peer"] for one in document["peers"] if 1 < one["cookie_requested"] == one["established"]]
     if without:
         yield f"sent no cookie after several requests: {some(without, PEERS_SHOWN)}"
     lost = {
@@ -100,7 +100,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _uncounted(document: dict[str, Any]) -> int:
-    """Return the number of TFO connections, such as io_uring's, that only the kernel counted."""
+    """Return the number of TFO connections, such as those of io_uring, that only the kernel counted."""
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
@@ -121,10 +121,6 @@ def _about_setting(setting: int, listeners: int) -> Iterator[str]:
     if listeners and not setting & SERVER_BIT:
         message = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
         yield message + f"{plural(listeners, 'listener')} sent no cookies; {remedy}"
-
-
-def _gives_no_cookie(peer: dict[str, Any]) -> bool:
-    return bool(peer["cookie_requested"] > 1 and peer["cookie_requested"] == peer["established"])
 
 
 def _grid(peers: list[dict[str, Any]]) -> Grid:

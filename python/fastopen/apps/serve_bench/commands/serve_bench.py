@@ -109,11 +109,7 @@ def command(
         raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
     chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
     with LiveBar(errors_console(), quiet or json) as bar:
-
-        def watch(what: str, done: int, of: int) -> None:
-            bar.update(f"{done} of {of}: {what}", done, of)
-
-        done = run_bench(asked, chosen, kernel, words, server_listen, watch)
+        done = run_bench(asked, chosen, kernel, words, server_listen, bar.update)
     if json:
         print_json({"server": server, **done.as_json()})
     else:
@@ -175,7 +171,7 @@ def _common(rows: list[CellRow]) -> dict[str, str]:
 
 
 def _phrase(name: str, value: str) -> str:
-    """Return a setting's value in words that need no table header: `300/s`, `queue 4`."""
+    """Format a setting so that it is clear without a table header: `300/s`, `queue 4`."""
     return value if name == "load" else f"{name} {value}"
 
 
@@ -228,8 +224,7 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     cores = [one.core for one in records if one.core is not None]
     if records and not cores:
         yield "Processor time: none, because this machine has only one core."
-    elif not all(is_alone(core) for core in cores):
-        shared = sum(not is_alone(core) for core in cores)
+    elif shared := sum(not is_alone(core) for core in cores):
         yield (
             f"Others used the server's core in {shared} of {len(cores)} measurements, which then count only"
             " the time of the server's threads."
