@@ -1,1 +1,1 @@
-"""Show kept runs in a web browser on this machine: list them, show a run, compare loads and runs."""
+"""Show stored runs in a web browser on this machine: list them, show a run, compare loads and runs."""

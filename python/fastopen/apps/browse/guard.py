@@ -1,8 +1,7 @@
-"""Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
+"""Handle requests to `fastopen browse`, and respond only if they carry its access token or a cookie with it.
 
-Other sites cannot read the responses, because their requests lack the token and its cookie. The Host header
-must name this machine, against DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts
-do not run."""
+Other sites cannot read the responses, because their requests lack both. The Host header must name this
+machine, against DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
 
 import hmac
 import os
@@ -45,7 +44,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ServerState:
-    """The state that all request handlers of the server share: the kept runs, the access token and the
+    """The state that all request handlers of the server share: the stored runs, the access token and the
     port."""
 
     kept: Kept
@@ -70,7 +69,8 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Selected:
-    """The run or load that the user has selected for a comparison. `run` is empty if nothing is selected."""
+    """The run or load that the user has selected for a comparison. `run` is the name of the run; empty if
+    nothing is selected. `load` is the number of the load; None if the whole run is selected."""
 
     run: str
     load: int | None
@@ -189,7 +189,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return the text and the URL of a link to a run's page. The text is the run's name."""
+        """Return the text and the URL of a link to the page of the run `name`. The text is the name."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:
@@ -197,8 +197,7 @@ class Guarded(RequestHandler):
         return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
 
     def send(self, text: str) -> None:
-        """Finish the response with a text in UTF-8. Characters that UTF-8 cannot encode (unpaired surrogates)
-        become question marks."""
+        """Finish the response with a text in UTF-8. Unpaired surrogates become question marks."""
         self.finish(text.encode("utf-8", "replace"))
 
     def show(self, template: str, **content: Any) -> None:
@@ -206,8 +205,8 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`, a part of a page. If a browser requests the part as a whole page
-        and not through browse.js, wrap it in a page with this title and a link to `back` (name, URL)."""
+        """Finish the response with `html`, a part of a page. If browse.js did not request it, wrap it in a
+        whole page with this title and a link to `back`, a pair of text and URL."""
         if self.is_part:
             self.send(html)
         else:

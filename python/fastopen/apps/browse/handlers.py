@@ -1,4 +1,4 @@
-"""Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
+"""Handle requests to `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
 from typing import Final
 
@@ -72,7 +72,7 @@ async def nowhere(_: Guarded, *__: str) -> None:
 
 
 async def asset_file(at: Guarded, name: str) -> None:
-    """Send the style sheet if `name` is `style.css`, otherwise the script. All pages use both."""
+    """Send the style sheet of all pages if `name` is `style.css`, otherwise their script."""
     if name == "style.css":
         at.set_header("Content-Type", "text/css; charset=utf-8")
         at.finish(asset("report.css") + asset("browse.css", PACKAGE))
@@ -126,8 +126,8 @@ async def _show_figure(
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show the page of one run: its settings, and the numbers of loads for each page, network and setting,
-    with and without TFO. The browser requests the other sections later."""
+    """Show the page of a run: its settings, and the numbers of loads for each page, network, setting and use
+    of TFO. The browser requests the other sections later."""
     outline = await at.kept.outline(name)
     counts = await at.kept.counts(name)
     progress = await at.kept.read(name, read_progress)
@@ -170,7 +170,7 @@ async def section(at: Guarded, name: str, part: Part) -> None:
 
 
 async def report_file(at: Guarded, name: str) -> None:
-    """Send the report of a run as one HTML file, equal to the output of `fastopen report`."""
+    """Send the report of a run as one HTML file, as `fastopen report` writes it."""
     text = await at.kept.drawing.run(report_html, await at.kept.analysis(name))
     at.download(f"{slug_of(name)}.html", "text/html; charset=utf-8", text)
 
@@ -182,7 +182,7 @@ async def cells_file(at: Guarded, name: str) -> None:
 
 
 async def figures(at: Guarded, name: str) -> None:
-    """List a run's figures. Each figure is drawn when the browser requests it."""
+    """Show the list of the figures of a run. Each figure is drawn when the browser requests it."""
     found = await at.kept.figures(name)
     html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
     at.show_part("Figures", html, at.run_link(name))
@@ -242,7 +242,7 @@ async def _load(at: Guarded, name: str, number: int) -> OneLoad:
 
 
 async def one_load(at: Guarded, name: str, number: str) -> None:
-    """Show the page of one load: its critical path, its waterfall, and the tables of the kernels'
+    """Show the page of a load: its critical path, its waterfall, and tables of requests, connections and
     counters."""
     load = await _load(at, name, int(number))
     at.show(
@@ -321,7 +321,7 @@ async def compared_waterfall(at: Guarded, ending: str | None) -> None:
 
 
 async def runs_compared(at: Guarded) -> None:
-    """Show the comparison of two runs, as `fastopen compare` does."""
+    """Show the comparison of two runs, as `fastopen compare` prints it."""
     names = at.get_query_argument("a"), at.get_query_argument("b")
     limits = at.get_query_argument("limit", "").strip()
     if not at.is_part and not at.number("whole", 0):

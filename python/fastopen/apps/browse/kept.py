@@ -1,4 +1,4 @@
-"""Cache data that was read from runs, until the runs' files change: summaries, results and figures."""
+"""Cache summaries, results and figures of stored runs until the files of the runs change."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ THREADS: Final = 4
 
 
 class WorkerThreads:
-    """Daemon threads that run at most `threads` functions at the same time. The interpreter does not wait for
-    them when it exits, so they do not delay Ctrl-C."""
+    """Daemon threads that run at most `threads` functions at the same time. When the interpreter exits, it
+    does not wait for daemon threads, so they do not delay Ctrl-C."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -46,15 +46,15 @@ class WorkerThreads:
             return await asyncio.wrap_future(ended)
 
 
-# The number of large values to keep. The figures of a run of 100,000 loads take 100 MB.
+# The numbers of large and small values in the cache. The figures of 100,000 loads take 100 MB.
 LARGE_KEPT: Final = 6
 SMALL_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Outline:
-    """The plan of a run. A cell is a page over one network with one setting, with or without TFO. Factors
-    are the settings that vary in the run."""
+    """The plan of a run. `cells` are its combinations of a page, a network, settings, and the use of TFO.
+    `factors` are the settings that vary in the run."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -68,15 +68,15 @@ class Outline:
         return cls(experiment, cells, varying_factors(experiment, engines))
 
     def cell_name(self, cell: Cell) -> str:
-        """Return the page, the conditions and the use of TFO of a cell as text: `wikipedia-2018 at 20 ms,
-        warm` (with TFO and a cookie)."""
+        """Return a cell's page, conditions and use of TFO as text, such as `wikipedia-2018 at 20 ms, warm`,
+        in which `warm` means TFO with a cookie."""
         name = self.factors.name(cell)
         return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
 
 
 class _Memory:
-    """A cache of at most `most` values read from runs. It drops the least recently used one, and values of
-    files that have changed since."""
+    """A cache of at most `most` values that were read from runs. It drops the least recently used value, and
+    values that were read before a file changed."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
@@ -102,7 +102,7 @@ class _Memory:
 
 
 def _opened(read: Callable[[RunStore], Result]) -> Callable[[Path], Result]:
-    """Return a function that opens the run in a folder, and calls `read` with it."""
+    """Return a function that opens the run in a folder, calls `read` with the run, and returns the result."""
 
     def read_folder(folder: Path) -> Result:
         with RunStore.open(folder) as run:
@@ -112,21 +112,21 @@ def _opened(read: Callable[[RunStore], Result]) -> Callable[[Path], Result]:
 
 
 class Kept:
-    """The runs in a folder, with a cache of their data. A run is read when its data is first needed, and
-    again after its file has changed. Methods raise InputError if run `name` is missing or unreadable."""
+    """The stored runs in a folder, with a cache of their data. A run is read when its data is first needed,
+    and again after its file has changed. Methods raise InputError if run `name` is missing or unreadable."""
 
     def __init__(self, folder: Path) -> None:
-        """Show the runs in `folder`, which is a folder with runs in it or the folder of a single run."""
+        """Use the runs in `folder`, which is a folder with runs in it, or the folder of a single run."""
         self.folder = folder
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)
-        """For figures: one thread, because the drawing library draws only one figure at a time."""
+        """One thread for figures, because the drawing library can draw only one figure at a time."""
         self._large = _Memory(self.threads, LARGE_KEPT)
         self._small = _Memory(self.threads, SMALL_KEPT)
 
     def find(self, name: str) -> Path:
-        """Return the folder of the run called `name` in the list of runs. Raises InputError if there is no
-        such run."""
+        """Return the folder of the run that the list of runs shows as `name`. Raises InputError if there is
+        no such run."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
@@ -137,7 +137,7 @@ class Kept:
         return await self.threads.run(_opened(read), self.find(name))
 
     async def summaries(self) -> list[RunSummary]:
-        """Return a summary of each run, newest first; runs that cannot be read come last."""
+        """Return a summary of each run, newest first. Runs that cannot be read come last."""
         folders = await self.threads.run(run_folders, self.folder)
         found = [await self._summary(one) for one in folders]
         return sorted(found, key=lambda run: (bool(run.started), run.started), reverse=True)
@@ -151,16 +151,16 @@ class Kept:
         return await self._small.get("outline", self.find(name), _opened(Outline.read))
 
     async def counts(self, name: str) -> dict[int, tuple[int, int]]:
-        """Return the numbers of finished and of valid loads, by the index of their cell. A cell is a page
-        over one network with one setting, with or without TFO."""
+        """Return the numbers of finished and of valid loads, by the index of their cell: a combination of a
+        page, a network, settings and the use of TFO."""
         return await self._small.get("counts", self.find(name), _opened(RunReader.counts))
 
     async def results(self, name: str) -> Results:
-        """Return the results of a run: medians, improvements and intervals."""
+        """Return the results of a run: medians, improvements by TFO, and confidence intervals."""
         return await self._large.get("results", self.find(name), _opened(collect))
 
     async def analysis(self, name: str) -> RunAnalysis:
-        """Return the results of a run with the breakdown of its page load times."""
+        """Return the results of a run with a breakdown of its page load times into waits."""
         results = await self.results(name)
         read = _opened(lambda store: analyse_run(store, results))
         return await self._large.get("analysis", self.find(name), read)
@@ -178,7 +178,7 @@ class Kept:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return values that differ after the run's file or its write-ahead log has changed."""
+    """Return a value that differs after the file of a run or its write-ahead log has changed."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -1,4 +1,4 @@
-"""Read a run's progress with its latest loads, and single loads with the evidence from the kernels."""
+"""Read the progress of a run, and single page loads with the kernels' reports about them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,16 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The time left is estimated from the pace of this many latest loads.
+# The time left is estimated from the duration of this many latest loads.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, read from its file. Of `asked` page loads, `done` were run. `attempts` also
-    counts repetitions of loads. `faults` counts jobs that could not be completed. `latest` has the last
-    loads, newest first. `seconds_left` is an estimate; None if it is unknown or nothing is left."""
+    """The progress of a run, read from its file. `status` is a word such as `running`. Of `asked` page loads,
+    `done` were run. `attempts` also counts repetitions. `faults` counts jobs that failed. `latest` has the
+    last loads, newest first. `seconds_left` is an estimate; None if it is unknown or no load is left."""
 
     status: str
     done: int
@@ -75,10 +75,10 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `shown` has its record and critical path; None if it has no
-    critical path. `tables` has its connections, requests and kernel counters. `others` has the names and
-    numbers of related loads: other attempts, and the same load without or with TFO. `neighbours` are the
-    numbers of the previous and the next load, each None if missing."""
+    """A page load, as `fastopen browse` shows it. `shown` has its record and its critical path; None without
+    a critical path. `tables` has its connections, requests and kernel counters. `others` has the names and
+    numbers of related loads: other attempts, and the same load with another use of TFO. `neighbours` has the
+    numbers of the previous and the next load, each None if there is none."""
 
     row: LoadRow
     cell: Cell
@@ -92,8 +92,8 @@ class OneLoad:
 
 
 def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
-    """Read the load `number` of a run, to show it. `outline` is the plan of this run. Raises InputError if
-    the run has no load with this number, or cannot be read."""
+    """Read load `number` of a run to show it. `outline` is the plan of this run. Raises InputError if the run
+    has no such load or cannot be read."""
     row = _required(run, number)
     record = run.load_record(row.job, row.load, row.attempt)
     flattener = Flattener(run)
@@ -125,15 +125,15 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of the load `number`, exactly as the program that loaded the page wrote it.
-    Raises InputError if the run has no load with this number, or cannot be read."""
+    """Return the JSON record of load `number`, with the bytes that were stored when the page was loaded.
+    Raises InputError if the run has no such load or cannot be read."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:
-    """Return the name of a load: its page and conditions, the number of its repeat and, if the load had to be
-    repeated, the number of the attempt."""
+    """Return the name of a load: its page and conditions, the number of its repeat and, if there was more
+    than one attempt at this repeat, the number of the attempt."""
     return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{_attempt(row)}"
 
 
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of the export `table`. Omit the first column (the page load's number) and empty columns."""
+    """Format rows of the exported `table`, without its first column (the load's number) and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -165,7 +165,8 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """List names and values of a row of the export `table`. Omit the page load's number and empty values."""
+    """Format a row of the exported `table` as names and values, without the load's number and empty
+    values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

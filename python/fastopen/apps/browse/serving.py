@@ -1,4 +1,4 @@
-"""Run the web server of `fastopen browse` on the loopback address. Browsers need its random access token."""
+"""Run the web server of `fastopen browse` on the loopback address. It requires a random access token."""
 
 import asyncio
 import errno
@@ -25,8 +25,8 @@ async def serve(
 ) -> None:
     """Serve the runs of `folder` over HTTP until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
-    `announce` is called with the URL when the server is ready. Raises InputError if `port` (0: any) cannot be
-    used."""
+    `announce` is called with the URL when the server is ready. Raises InputError if `port` cannot be used, or
+    MachineError if `port` is 0 (any port) and no port is free."""
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:

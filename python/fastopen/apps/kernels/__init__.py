@@ -1,1 +1,1 @@
-"""Build, list and remove kernels of the virtual engine, which loads pages in virtual time."""
+"""Build, list and remove Linux kernels for the virtual engine, which loads pages in virtual time."""

@@ -1,7 +1,7 @@
-"""Download a package of Linux's source with apt, without root.
+"""Find a package with the source code of Linux, and download it with apt, without root.
 
-The searched archives are those in this machine's apt sources, also with their suites for newer releases. The
-package lists and the downloads are kept in a separate folder, so that the system's apt does not change."""
+The searched archives are those in this machine's apt sources, also for newer releases of the distribution.
+The package lists and downloads go to a separate folder, so that the system's apt does not change."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from fastopen.engines.kernels.store import version_key
 
 APT: Final = Path("/etc/apt")
 COMPONENT: Final = "main"
-# Debian's releases from old to new. Backports to newer releases have newer kernels.
+# Debian's releases, from old to new. The backports archives of newer releases have newer kernels.
 CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 # Linux 6.16 introduced UML's seccomp mode, which is several times faster than ptrace.
 FAST_SINCE: Final = (6, 16)
@@ -84,8 +84,8 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return lists of archives to search for a kernel source. Search the next list only if the list before it
-    has no source that is new enough. Archives in the lists may not exist.
+    """Return lists of archives to search for a kernel's source, in this order. Search the next list only if
+    the lists before it have no source that is new enough. An archive in a list may not exist.
 
     `archives` are those of this machine, and `release` is the code name of its distribution."""
     # Backports come first: they have few packages, and the newest kernels.
@@ -98,7 +98,7 @@ def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
 
 
 def _from_stanzas(text: str) -> Iterator[AptArchive]:
-    """Parse text in deb822 format (sources.list(5))."""
+    """Yield the enabled archives with the component `main` in a text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = _fields(stanza)
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
@@ -115,7 +115,7 @@ def _fields(stanza: str) -> Mapping[str, str]:
 
 
 def _from_lines(text: str) -> Iterator[AptArchive]:
-    """Parse lines `deb [options] uri suite components` (sources.list(5), "ONE-LINE-STYLE FORMAT")."""
+    """Yield the archives in lines `deb [options] uri suite components` (sources.list(5), one-line style)."""
     pattern = re.compile(
         r"^\s*deb\s+(?:\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.*)$"
     )
@@ -140,7 +140,7 @@ class Package:
 
 
 class Apt:
-    """The program apt, with its lists and cache in `folder`. Methods raise MachineError if apt fails."""
+    """The program apt, with its lists and downloads in `folder`. Methods raise MachineError if apt fails."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -150,19 +150,20 @@ class Apt:
             (folder / name).mkdir(parents=True)
 
     def newest(self, series: str | None = None) -> Package:
-        """Return the newest source package that apt offers, or the package of a series such as `6.12`."""
+        """Return the newest source package that apt offers. `series`, such as `6.12`, restricts the
+        search."""
         known = machine_archives()
         if not known:
             raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
         message = ""
         offered: list[Package] = []
+        chosen: Package | None = None
         for archives in rounds(known, codename()):
             message = self._update(archives) or message
             offered = self._offered()
             chosen = _choose(offered, series)
             if chosen and (series or chosen.series >= FAST_SINCE):
-                return chosen
-        chosen = _choose(offered, series)
+                break
         if chosen:
             return chosen
         if series and offered:
@@ -179,7 +180,8 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Run apt-get update. Return its error or "". Package lists fetched before an error are usable."""
+        """Run apt-get update. Return its error or "". The lists that it fetched before an error are
+        usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -1,4 +1,4 @@
-"""Build and install a kernel, or reuse an installed kernel with the same source, options and patches."""
+"""Build and install a Linux kernel, or reuse an installed one with the same source, options and patches."""
 
 import contextlib
 import errno
@@ -36,7 +36,7 @@ from fastopen.engines.kernels.manifest import (
 from fastopen.engines.kernels.recipe import Recipe, is_built_from, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
 
-# The Debian packages of each program that the build calls.
+# The programs that the build calls, with the Debian packages that contain them.
 TOOLS: Final = {
     "gcc": "gcc libc6-dev",
     "ld": "binutils",
@@ -71,7 +71,7 @@ Watcher = Callable[[Stage], None]
 
 
 def check_processor() -> None:
-    """Raise MachineError unless this machine runs Linux on x86-64, as the virtual engine's kernel needs."""
+    """Raise MachineError unless this machine runs Linux on x86-64, which the virtual engine needs."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         raise MachineError(
             f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
@@ -92,7 +92,7 @@ def check_room(folder: Path) -> None:
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """Lock `folder` and yield a temporary folder in it. If another build runs, call `waiting`, and wait.
+    """Lock `folder`, and yield a temporary folder in it. If another build has the lock, call `waiting` first.
 
     Remove folders that killed builds left behind. Raises MachineError if `folder` cannot be written."""
     try:
@@ -114,10 +114,10 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The source of a kernel, and the options of its build. Without the path `source`, apt provides the
-    newest Linux, or the newest of a `series` such as `6.12`. `force` builds an installed kernel again.
-    `if_missing` accepts an installed kernel of any version with the same kernel options and patches. `jobs`
-    is the number of parallel compilers, by default one per core."""
+    """The source of a kernel, and the options of its build. `source` is the path of the source. If it is
+    None, apt provides the newest Linux, or the newest version of `series`, such as `6.12`. `force` builds
+    even if the kernel is already installed. `if_missing` accepts an installed kernel of any version with the
+    same kernel options and patches. `jobs` is the number of parallel compilers; None for one per core."""
 
     source: Path | None = None
     series: str | None = None
@@ -128,7 +128,7 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class Built:
-    """The kernel that `build_kernel` returns. `new` is False if it was already installed."""
+    """The kernel that `build_kernel` returns. `new` is False if it was installed before."""
 
     kernel: Kernel
     new: bool
@@ -137,8 +137,8 @@ class Built:
 def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     """Build, test and install a kernel, or return an installed one with the same source, options and patches.
 
-    Call `watch` at each stage. Raises InputError for an unusable source, and MachineError if this machine
-    cannot build a kernel."""
+    `watch` is called at each stage. Raises InputError for an unusable source, and MachineError if this
+    machine cannot build a kernel."""
     recipe = read_recipe()
     check_processor()
     there = next((kernel for kernel in installed() if is_built_from(kernel, recipe)), None)

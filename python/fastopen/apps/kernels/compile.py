@@ -1,4 +1,4 @@
-"""Turn an unpacked source into a kernel: patch, configure, precompile headers, compile and strip it.
+"""Turn Linux's unpacked source into a kernel: patch, configure, precompile headers, compile and strip it.
 
 Reading the headers for each file takes most of a build's time, so a precompiled header replaces the first
 header of each compilation. docs/measurements/kernel.md has the measurements."""
@@ -18,14 +18,14 @@ from fastopen.engines.kernels.recipe import Recipe, options_in
 
 FLAGS: Final = Path("scripts/Makefile.lib")
 FIRST: Final = Path("include/linux/compiler-version.h")
-# A small file that is compiled with the same flags as most files.
+# A small object file. Its source is compiled with the same flags as most files.
 SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
-# kernel/headers.h uses this macro, so gcc ignores the precompiled header for a file if it is defined.
+# For files that are compiled with this macro, gcc ignores the precompiled header: kernel/headers.h tests it.
 PLAIN: Final = "FASTOPEN_PLAIN"
 # Macros with the name of the compiled file. gcc ignores a precompiled header if macros in it have new values.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
-# The folders in which source files are searched for macros that precede the headers (see _plain).
+# The folders in which to search source files for macros that precede the headers (see _plain).
 PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
@@ -94,7 +94,7 @@ def prepare_names(tree: Path) -> bool:
 def precompile(
     tree: Path, recipe: Recipe, make: Command, environment: Mapping[str, str], log: IO[bytes]
 ) -> bool:
-    """Precompile the header `kernel/headers.h` with the flags of most files. Return False if this fails."""
+    """Precompile `kernel/headers.h` with the compiler flags that most files have. Return False on failure."""
     target = tree / f"{FIRST}.gch"
     headers = tree / "fastopen-headers.h"
     shutil.copyfile(recipe.headers, headers)
@@ -118,7 +118,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """Return the compiler and flags of a typical kernel source file, without flags for this file only."""
+    """Return the compiler and the flags of a typical source file of the kernel, without its own macros."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")
@@ -133,7 +133,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield source files that cannot use a precompiled header, which would ignore macros they define."""
+    """Yield the source files that cannot use a precompiled header: they define macros before a header."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:
@@ -175,7 +175,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel and return its path. Call `compiled` with the number of files begun so far."""
+    """Compile the kernel, and return its path. Call `compiled` with the number of files begun so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)
@@ -204,8 +204,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Make the makefile add $(FASTOPEN_COLD), such as -O1, to the flags of files that hardly run in page
-    loads. These are the files in COLD, and all files outside HOT."""
+    """Make the makefile add $(FASTOPEN_COLD), such as -O1, to the compiler flags of files whose code hardly
+    runs in page loads: the files in COLD, and all files outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:
@@ -214,7 +214,6 @@ def lighten(tree: Path) -> None:
 
 def compiler(tree: Path) -> str:
     """Return the compiler that `.config` records, such as `gcc (Debian 12.2.0-14) 12.2.0`."""
-    line = options_in((tree / ".config").read_text(encoding="utf-8")).get(
-        "CONFIG_CC_VERSION_TEXT", "=unknown"
-    )
+    options = options_in((tree / ".config").read_text(encoding="utf-8"))
+    line = options.get("CONFIG_CC_VERSION_TEXT", "=unknown")
     return " ".join(shlex.split(line.split("=", 1)[1]))

@@ -1,4 +1,4 @@
-"""Find the source of a kernel (apt, a tarball or a folder), identify it, and unpack it."""
+"""Find the source of a Linux kernel (in apt, a tarball or a folder), identify it, and unpack it."""
 
 import hashlib
 import os
@@ -26,8 +26,8 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 @dataclass
 class KernelSource:
-    """The source code of a kernel. `identity` is a text, such as a digest, that identifies the code. The list
-    of facts about the built kernel (manifest) has `name` and `version`."""
+    """The source code of a Linux kernel. `identity` is a text that is different for each source, such as a
+    digest. `name` and `version` go into the manifest, the list of facts about the built kernel."""
 
     name: str
     version: str
@@ -40,8 +40,8 @@ class KernelSource:
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         """Unpack the source into the folder `tree`, without files that match a pattern in the file `unused`.
-        Afterwards, delete a source downloaded into `work`. Raises StepFailedError if a program fails, and
-        MachineError if the download fails."""
+        If the source was downloaded into `work`, delete the download. Raises StepFailedError if a program
+        fails, and MachineError if the download fails."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]
@@ -60,7 +60,7 @@ class KernelSource:
 
 
 def given_source(path: Path) -> KernelSource:
-    """Return the source at `path`, given by --source. Its files are never changed.
+    """Return the source at `path`, which the user gives with --source. Its files are never changed.
 
     It is a folder, a package `linux-source-*.deb`, or a tarball such as those on kernel.org. Raises
     InputError if the path does not exist, or if the folder is not a kernel source."""
@@ -77,7 +77,7 @@ def given_source(path: Path) -> KernelSource:
 
 
 def _digest_of(folder: Path) -> str:
-    """Hash names, sizes and modification times, because reading the files takes longer."""
+    """Return a digest of the files' names, sizes and modification times. Hashing contents takes longer."""
     files: list[tuple[str, os.stat_result]] = []
     for root, _, names in os.walk(folder):
         paths = (os.path.join(root, name) for name in names)
@@ -90,7 +90,7 @@ def _digest_of(folder: Path) -> str:
 
 
 def link_that_leads_out(tree: Path) -> str | None:
-    """Return the first link to a place outside the source, as `LINK -> TARGET`; None if there is none."""
+    """Return the first symbolic link that leads out of `tree`, as `LINK -> TARGET`; None if there is none."""
     inside = tree.resolve()
     for root, folders, names in os.walk(inside):
         for name in (*folders, *names):

@@ -28,7 +28,7 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return those of the three optional boot arguments that this User-Mode Linux kernel supports.
+    """Return the boot arguments, out of three optional ones, that this User-Mode Linux kernel supports.
 
     `seccomp=on` makes system calls faster than ptrace does. With `free-clock` (patch 0003), reading the clock
     takes no virtual time. With `direct-init` (patch 0004), init runs in the kernel's process."""
@@ -66,7 +66,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot the kernel with `program`, which sleeps for ten virtual minutes, as init. Return the output."""
+    """Boot the kernel with `program` as init, which sleeps for ten virtual minutes. Return its output."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

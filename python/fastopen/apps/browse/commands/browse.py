@@ -1,4 +1,4 @@
-"""Define `fastopen browse`: show kept runs in a web browser on this machine."""
+"""Define `fastopen browse`: show stored runs in a web browser on this machine."""
 
 from pathlib import Path
 from typing import Annotated, Final

@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """A progress line that prints stages of a build: on a terminal when they end, elsewhere as they start."""
+    """A progress line for builds. It prints each stage: on a terminal at its end, elsewhere at its start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0
@@ -124,12 +124,11 @@ def list_kernels(json: JsonOption = False) -> None:
 @command.command("remove")
 def remove(name: Annotated[str, Argument(help="A kernel's name or the beginning of one.")]) -> None:
     """Remove an installed kernel."""
-    folder = kernels.remove(name)
-    print_line(f"{folder.name}: removed")
+    print_line(f"{kernels.remove(name).name}: removed")
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """Return the JSON document of a kernel: its path, its manifest and `outdated` (see `is_outdated`)."""
+    """Return facts about a kernel for JSON: its path, its manifest, and `outdated` (see `is_outdated`)."""
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": is_outdated(kernel)}
 
 
