@@ -44,8 +44,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ServerState:
-    """The state that all request handlers of the server share: the stored runs, the access token and the
-    port."""
+    """The state that all request handlers share: the stored runs, the access token and the port."""
 
     kept: Kept
     token: str
@@ -124,8 +123,7 @@ class Guarded(RequestHandler):
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, state: ServerState, answer: Answer) -> None:
-        """Store the server's state and the function that answers the request. Tornado calls this before each
-        request."""
+        """Store the server's state and the function that answers. Tornado calls this before each request."""
         self.state, self.kept, self.answer = state, state.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -166,8 +164,7 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load that the user has selected, from the query arguments `selected` and
-        `selected_load`."""
+        """Return the run or load that the user has selected, which two arguments of the query contain."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 

@@ -125,8 +125,7 @@ class Kept:
         self._small = _Memory(self.threads, SMALL_KEPT)
 
     def find(self, name: str) -> Path:
-        """Return the folder of the run that the list of runs shows as `name`. Raises InputError if there is
-        no such run."""
+        """Return the folder of run `name` of the list of runs. Raises InputError if there is no such run."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")

@@ -1,4 +1,4 @@
-"""Build packetdrill, run its scripts on a kernel, and classify results: passed, failed, cannot pass here."""
+"""Build packetdrill, run its scripts on a kernel, and classify each result: passed, failed, cannot pass."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ SCRIPT_S: Final = 120
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the path of the built program packetdrill. If it is not in the user's cache, build it from
+    """Return the path of the program packetdrill. If the user's cache does not have it, build it from
     `folder`, a checkout of packetdrill.
 
     Raises InputError for a folder without packetdrill's source, and MachineError if the build fails."""
@@ -114,8 +114,8 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The results of all packetdrill scripts on one kernel. `linux` is its version; `engine` is `host` for
-    real time, or `virtual` for virtual time."""
+    """The results of all packetdrill scripts on one kernel. `linux` is the kernel's version. `engine` is
+    `host` for real time, or `virtual` for virtual time."""
 
     linux: str
     engine: str
@@ -123,20 +123,20 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Return True if packetdrill's scripts failed only for known reasons (outcome NOT_HERE), and
-        fastopen's count of acknowledged SYN data agrees with each script that passed."""
+        """Return True if scripts failed only for known reasons (outcome NOT_HERE), and if fastopen's count of
+        acknowledged SYN data agrees with each script that passed."""
         return all(
             result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
             for result in self.results
         )
 
     def groups(self) -> dict[str, list[ScriptResult]]:
-        """Return the results by the folder of their scripts, and then all results with the key `all`."""
+        """Return the results by the folder of their scripts. The last key, `all`, has all results."""
         groups = grouped((result.script.rpartition("/")[0], result) for result in self.results)
         return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
-        """Return a summary of the results in one line, which `fastopen kernel info` shows."""
+        """Return a summary of the results in one line. `fastopen kernel info` shows it later."""
         count = Counter(result.outcome for result in self.results)
         agrees = Counter(result.agrees for result in self.results)
         passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
@@ -162,8 +162,8 @@ def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
     """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time. If `kernel`
-    is None, run them on the kernel of this machine, whose version is `linux`. `watch` is called after each
-    script with its name, the number of scripts that have run, and the number of all scripts."""
+    is None, run them in real time on the kernel of this machine, whose version is `linux`. `watch` is called
+    after each script with its name, the number of scripts that have run, and the number of all scripts."""
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)
         (work / "packetdrill.program").write_bytes(packetdrill(folder).read_bytes())

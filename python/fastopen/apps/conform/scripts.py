@@ -40,8 +40,8 @@ _SEGMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class Script:
-    """A packetdrill script that was copied to a temporary folder. `name` is the name for users; `path` is
-    relative to this folder."""
+    """A packetdrill script that was copied to a temporary folder. `name` is shown to users. `path` is
+    relative to the folder. `text` is the content of the script."""
 
     name: str
     path: Path
@@ -79,8 +79,8 @@ class Script:
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
     """Copy packetdrill's Fast Open scripts from its checkout `folder` to the folder `to`, and return them.
-    Include scripts that are stored beside the file `kernel`, if any. Raises InputError if the checkout has no
-    Fast Open scripts."""
+    Include the scripts that are stored beside the file of `kernel`, if any. Raises InputError if the checkout
+    has no Fast Open scripts."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
@@ -108,7 +108,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def copy_folder(folder: Path, to: Path) -> None:
-    """Copy a folder, with mode 0755 so that scripts can be executed and the copies can be deleted."""
+    """Copy a folder. Everything in the copy gets mode 0755, so that scripts can run and can be deleted."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)
@@ -134,8 +134,8 @@ KNOWN: Final = {
 
 
 def known_reason(script: str, complaint: str, linux: str) -> str | None:
-    """Return the known reason for the failure of the script called `script` with the error message
-    `complaint` on this version of Linux; None if no reason is known."""
+    """Return the known reason why the script `script` fails with the error message `complaint` on this
+    version of Linux; None if no reason is known."""
     known = KNOWN.get(script.rpartition("/")[2])
     if known is None:
         return None

@@ -8,10 +8,10 @@ from typing import Final, Literal
 class Behaviour:
     """A behaviour of a network path, a server or a kernel setting that breaks TCP Fast Open. `does` is a
     sentence such as `the path drops SYNs with data`. `costs` is the effect on a connection. `fails` is the
-    moment at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
+    time at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
 
     name: str
-    """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
+    """The value of `--path` that emulates the behaviour, or another name if `--path` cannot emulate it."""
     does: str
     costs: str
     remedy: str = (
@@ -79,6 +79,5 @@ BEHAVIOURS: Final = {
 
 
 def named(*names: str) -> tuple[Behaviour, ...]:
-    """Return the entries of BEHAVIOURS with these names, in this order. Raises KeyError for an unknown
-    name."""
+    """Return the entries of BEHAVIOURS with these names, in this order. Raises KeyError for unknown names."""
     return tuple(BEHAVIOURS[name] for name in names)

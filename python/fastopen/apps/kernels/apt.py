@@ -150,8 +150,7 @@ class Apt:
             (folder / name).mkdir(parents=True)
 
     def newest(self, series: str | None = None) -> Package:
-        """Return the newest source package that apt offers. `series`, such as `6.12`, restricts the
-        search."""
+        """Return the newest source package that apt offers, or the newest of `series`, such as `6.12`."""
         known = machine_archives()
         if not known:
             raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
@@ -180,8 +179,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Run apt-get update. Return its error or "". The lists that it fetched before an error are
-        usable."""
+        """Run apt-get update. Return its error or "". Package lists from before an error can be used."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

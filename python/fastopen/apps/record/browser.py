@@ -45,15 +45,15 @@ class LoadError(Exception):
 
 
 class Recorder(Closing):
-    """A browser that records pages, one at a time. Use it as a context manager, which ends the browser."""
+    """A Chromium browser that records pages, one at a time. Use it as a context manager, which ends it."""
 
     def __init__(
         self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None
     ) -> None:
-        """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
+        """Start the browser with additional `arguments`. If `insecure` is True, it accepts any certificate.
 
-        With `netlog`, Chromium writes a log of its network, with all bodies, into this file. `record` then
-        returns a screenshot instead of bodies. Raises MachineError if the browser does not start."""
+        If `netlog` is given, Chromium writes a log of its network, with all bodies, into this file, and
+        `record` returns a screenshot instead of bodies. Raises MachineError if the browser does not start."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
@@ -88,7 +88,8 @@ class Recorder(Closing):
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Load a page, wait for its load event, then until no request is open, and return the recording.
 
-        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError."""
+        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError if
+        the page cannot be recorded."""
         from playwright.sync_api import Error
 
         context = self._browser.new_context(
@@ -115,9 +116,8 @@ class Recorder(Closing):
                 for exchange in log.exchanges:
                     exchange.body = _body(session, exchange)
             else:
-                screenshot = base64.b64decode(
-                    session.send("Page.captureScreenshot", {"format": "png"})["data"]
-                )
+                taken = session.send("Page.captureScreenshot", {"format": "png"})
+                screenshot = base64.b64decode(taken["data"])
             return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
         except Error as error:
             first = _first_line(error)
@@ -150,7 +150,7 @@ def _wait_until(done: Callable[[], bool], page: "Page", log: Log, limit_s: float
 
 
 def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
-    """Return (body, True if it is base64); None if there is none or the browser dropped it."""
+    """Return a response's body as text, and True if the text is base64; None if the browser has no body."""
     from playwright.sync_api import Error
 
     if exchange.redirected or exchange.failed or exchange.ended is None:
@@ -167,7 +167,7 @@ def _first_line(error: Exception) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure TCP handshakes with the hosts that have none in `exchanges`. Return the times in ms by host."""
+    """Measure the TCP handshake with each host that has none in `exchanges`. Return times in ms by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

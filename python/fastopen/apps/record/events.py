@@ -1,4 +1,4 @@
-"""Assemble events of Chromium's DevTools protocol into requests and responses while a page loads.
+"""Assemble events of Chromium's DevTools protocol into the requests and responses of a page load.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/"""
 
@@ -23,10 +23,10 @@ EVENTS: Final = (
 @dataclass
 class NetworkExchange:
     """A request and its response. `request_event` is the event Network.requestWillBeSent. `ended` is in
-    seconds of the browser's clock. `received_bytes` is the response's size on the wire. `failed` is a reason
-    such as `net::ERR_ABORTED`; None without failure. `body` is the decoded body, and True if it is base64.
-    If `on_the_wire` is True, the browser reports the header fields on the wire (`request_headers`,
-    `response_headers`)."""
+    seconds of the browser's clock. `received_bytes` is the response's size on the wire. `failed` is the
+    reason of a failure, such as `net::ERR_ABORTED`. `body` is the decoded body as text, and True if the text
+    is base64. If `on_the_wire` is True, the browser also reports the header fields as they were sent
+    (`request_headers`, `response_headers`)."""
 
     id: str
     request_event: Mapping[str, Any]
@@ -43,7 +43,8 @@ class NetworkExchange:
 
 @dataclass
 class Log:
-    """The requests of one page load, in the order of their starts, and the times of the load events."""
+    """The requests of one page load, in order. `load_at` and `content_at` are the times of the events `load`
+    and `DOMContentLoaded`, in seconds of the browser's clock; None before the event."""
 
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None
@@ -52,11 +53,11 @@ class Log:
     """The size of all bodies that have arrived so far, before decoding."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
-    """The header fields that were sent, by request id: one entry for each redirect, in order."""
+    """The header fields of requests on the wire, by request id: an entry for each redirect, in order."""
     _got: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:
-        """Process one event. Events of unknown requests are ignored."""
+        """Process the event called `name`. Ignore events of unknown requests."""
         if name == "Page.loadEventFired":
             self.load_at = event["timestamp"]
         elif name == "Page.domContentEventFired":
@@ -82,7 +83,7 @@ class Log:
         return sum(one.ended is None for one in self.exchanges)
 
     def assign_header_fields(self) -> None:
-        """Move the sent and received header fields to their requests. Call this after the last event."""
+        """Assign the header fields on the wire to their requests. Call this after the last event."""
         for one in self.exchanges:
             if one.on_the_wire:
                 sent, got = self._sent[one.id], self._got[one.id]

@@ -1,4 +1,4 @@
-"""Convert page loads of Chromium to HAR 1.2, with Chrome's conventions if the format leaves a choice.
+"""Convert page loads of Chromium to HAR 1.2. If the format leaves a choice, do as Chrome does.
 
 The specification: http://www.softwareishard.com/blog/har-12-spec/"""
 
@@ -16,8 +16,8 @@ _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/
 
 @dataclass(frozen=True)
 class Loaded:
-    """A recorded page load, with its requests (`log`). `handshakes_ms` has TCP handshake times by host. They
-    were measured after the load, for hosts without a recorded handshake. `screenshot` is a PNG."""
+    """A recorded page load. `log` has its requests. `handshakes_ms` has TCP handshake times by host. They
+    were measured after the load, for hosts without a recorded handshake. `screenshot` is a PNG, or None."""
 
     url: str
     title: str
@@ -27,7 +27,7 @@ class Loaded:
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
-    """Return one HAR with all pages. `browser` is the browser's version."""
+    """Return a HAR document with all pages. `browser` is the version of the browser."""
     entries = []
     described = []
     for number, page in enumerate(pages, start=1):
@@ -51,7 +51,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
 
 
 def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Map each host to its shortest TCP handshake, in ms."""
+    """Return the duration of the shortest TCP handshake with each host in HAR entries, in ms by host."""
     found: dict[str, float] = {}
     for entry in entries:
         timings = entry["timings"]
@@ -101,13 +101,13 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
 
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
-    """Return the `timings` of a HAR entry in ms; -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
+    """Return the `timings` of a HAR entry in ms, -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
     asked_s, ended_s = exchange.request_event["timestamp"], exchange.ended
     timing = (exchange.response or {}).get("timing")
     whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)
     if not timing:
-        parts = {"blocked": whole, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
-        return {name: round(ms, 3) for name, ms in parts.items()}
+        missing = {"dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
+        return {"blocked": round(whole, 3), **missing}
 
     def length(name: str) -> float:
         started, ended = timing.get(f"{name}Start", -1), timing.get(f"{name}End", -1)
@@ -184,7 +184,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
 
 
 def _size(text: str, encoded: bool) -> int:
-    """Return the content's size in bytes. If `encoded`, the text is base64."""
+    """Return the size of a body in bytes. If `encoded` is True, the text is base64."""
     return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
 
 
@@ -194,7 +194,7 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    """Split repeated fields, such as Set-Cookie, which Chromium joins with line feeds."""
+    """Return header fields for a HAR. Chromium joins repeated fields, such as Set-Cookie, with line feeds."""
     return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 

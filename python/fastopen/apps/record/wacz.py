@@ -1,6 +1,6 @@
-"""Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/), with the bytes on the wire.
+"""Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/), with the bodies as received.
 
-The bytes come from Chromium's log of its network (--log-net-log), because the DevTools protocol reports only
+The bodies come from Chromium's log of its network (--log-net-log), because the DevTools protocol reports only
 decoded bodies. In addition to the archive, which other tools replay, a WACZ contains the HAR without bodies
 (times and initiators) and screenshots."""
 
@@ -52,7 +52,7 @@ class WireExchange:
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """Yield the answered requests for `urls` in Chromium's network log, in the order of their starts."""
+    """Yield the requests for `urls` in Chromium's network log that got a response, in the order of starts."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:
@@ -100,7 +100,7 @@ def _fields(lines: list[str]) -> Headers:
 
 
 def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser: str) -> bytes:
-    """Return a WACZ (zipped web archive) of pages and their HTTP traffic. `browser`: a browser's version."""
+    """Return a WACZ (zipped web archive) of pages and their traffic. `browser` is the browser's version."""
     archive, index = _warc(exchanges)
     har = har_of(pages, browser)
     listed = [
@@ -143,7 +143,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
 
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
-    """Return the WARC archive and the lines of its CDXJ index, one for each response."""
+    """Return a WARC archive of the traffic, and the lines of its CDXJ index, one for each response."""
     from warcio.statusandheaders import StatusAndHeaders
     from warcio.warcwriter import WARCWriter
 

@@ -1,1 +1,1 @@
-"""Inspect, check and clean a store of results, which keeps finished loads for reuse."""
+"""Inspect, check and clean a store of results: finished page loads that later runs reuse."""

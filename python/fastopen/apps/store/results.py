@@ -1,4 +1,4 @@
-"""Maintain a store of finished page loads for reuse: inspect it, repeat some loads to check it, prune it."""
+"""Maintain a store of finished page loads for reuse: inspect it, verify a sample of its results, prune it."""
 
 import os
 import random
@@ -27,13 +27,13 @@ class StoreFacts:
     unfinished: int = 0
     """The number of temporary files, whose writers were interrupted or still run."""
     makers: Counter[str] = field(default_factory=Counter)
-    """The number of results by the digest of the program and kernel that made them (`Maker.digest`)."""
+    """The number of results by the digest of the program and the kernel that made them (`Maker.digest`)."""
     disputed: int = 0
     """The number of jobs with two different results."""
 
 
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
-    """Open an existing store. Raises InputError if `place` has none, MachineError if it cannot be reached."""
+    """Open an existing store. Raises InputError if there is none, MachineError if a URL is unreachable."""
     files = files_at(place)
     try:
         there = files.exists(MARK)
@@ -45,7 +45,7 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Count the store's files by kind, reading only their heads. A file with an unreadable head counts as
+    """Count the store's files by kind. Read only their heads: a file with an unreadable head counts as
     damaged. Raises InputError if the store's files cannot be listed."""
     found = StoreFacts()
     for file in _kept(store):
@@ -71,7 +71,7 @@ def _kept(store: ResultsStore) -> Iterator[KeptFile]:
 
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:
-    """Return the digest of the program and kernel that made a result; None if its head is unreadable."""
+    """Return the digest of the program and kernel that made a result; None if its head cannot be read."""
     try:
         return read_head(store.files.read(file.name, HEAD_BYTES))[0]
     except (OSError, DamagedResultError):
@@ -86,10 +86,10 @@ def prune(
     most_bytes: int | None = None,
     keep_maker: str | None = None,
 ) -> tuple[int, int]:
-    """Remove damaged files, old temporary files, and results older than `older_than_s`. With `keep_maker`,
-    the digest of a program and kernel, also remove results of others. With `most_bytes`, remove the oldest
-    results until this size is reached. Return the number and the bytes of the removed files. `now_s` is the
-    time since the epoch. Raises InputError if the store cannot be read or changed."""
+    """Remove damaged files, old temporary files, and results older than `older_than_s`. If `keep_maker`, the
+    digest of a program and kernel, is given, remove the results of others. If `most_bytes` is given, remove
+    the oldest results until this size is reached. Return the number and the bytes of the removed files.
+    `now_s` is the time since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -118,9 +118,9 @@ def prune(
 @dataclass
 class Verified:
     """The outcome of repeating stored results. `same` is the number of equal results, and `loads` the number
-    of page loads in them. `of_others` results come from another program or kernel, and were not repeated.
-    `not_again` results need recorded bodies, or the machine disturbed their repetition. `disputed` has the
-    key of each job whose repeated result differs, and the places of both results."""
+    of page loads in them. `of_others` results were made by another program or kernel, and not repeated.
+    `not_again` results could not be repeated: they need recorded bodies, or the machine disturbed the
+    repetition. `disputed` has, for each job whose results differ, its key and the places of both results."""
 
     same: int = 0
     loads: int = 0
@@ -135,9 +135,9 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
-    `maker` is the program and kernel of `engine`. Results of other programs or kernels are skipped. If two
-    results differ, both go to the folder DISPUTED. `chance` selects the results; None for a random
-    choice. Raises InputError, and the errors of `Engine.run`."""
+    `maker` identifies the program and kernel of `engine`. Results of other programs or kernels are skipped.
+    If two results differ, both go to the folder DISPUTED. `chance` selects results at random; None for the
+    system's generator. Raises InputError, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -163,7 +163,7 @@ def verify(
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | None:
     """Return a stored result and its job, or None if the file is damaged. A job that would run a program or
-    read a file also counts as damaged, because strangers may write to the store."""
+    read a file also counts as damaged, because anyone may be able to write to the store."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

@@ -1,4 +1,4 @@
-"""Define `fastopen validate bodies`: replay recorded bodies, and compare requests with the recording."""
+"""Define `fastopen validate bodies`: replay recorded bodies, and compare the requests with the recording."""
 
 import base64
 from collections.abc import Iterator
@@ -23,17 +23,18 @@ from fastopen.experiments import BASELINE
 from fastopen.pages import ImportedPage
 from fastopen.workflows.differences import TwoTimes
 
-# The number of requests to list for each page, and the number of characters of each request to print.
+# The maximum number of requests to list for a page, and of characters of each listed request.
 SHOWN: Final = 5
 WIDTH: Final = 150
 
 
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
-    """A comparison of a page's recording with a replay in Chromium. Of the `recorded` requests, Chromium made
-    `asked`; `missing` lists the others. For `matched` of Chromium's requests, the recording has a response.
-    For `matched_nearest` of these, its query or port differs. `unmatched` requests have none. Listed requests
-    are a method and URL. `plt_ms` is the page load time; None if the load did not finish."""
+    """A comparison of a page's recording with a replay of its responses in Chromium. Chromium made `asked` of
+    the `recorded` requests, and `missing` lists the others. `matched` is the number of Chromium's requests
+    with a recorded response. The query or port of `matched_nearest` of these differs from the recording.
+    `unmatched` lists the requests without a recorded response, as method and URL. `plt_ms` is the page load
+    time of the replay; None if the load did not finish."""
 
     page: str
     recorded: int
@@ -51,7 +52,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """Maps `recorded` and `replayed`, which file names contain, to PNGs; None if a picture is missing."""
+    """PNGs by `recorded` and `replayed`; None if there is no picture. File names contain these keys."""
 
     @property
     def asked_percent(self) -> float:

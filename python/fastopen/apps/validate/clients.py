@@ -26,16 +26,17 @@ from fastopen.workflows.page_loads import last_records
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
-# A load, and the number of resources that its synthetic bodies do not reproduce; None without a load.
+# A load, and the number of resources that its synthetic bodies cannot request; None if there is no load.
 Found = tuple[LoadRecord, int] | None
 
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """A page load by the built-in loader and one by Chromium, both with or without TFO (`arm`). Times are
+    """A page load by the built-in loader and one by Chromium, with the same use of TFO (`arm`). The times are
     page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
-    requests. Chromium did not make the `missing` ones, but `extra` others. Chromium requests `unlike`
-    resources at another time than the page lists, or never: the generated bodies have no room."""
+    requests. `missing` has the URLs of those that Chromium did not make, and `extra` is the number of
+    Chromium's other requests. Chromium requests `unlike` resources at another time than the page lists, or
+    never, because the generated bodies have no room."""
 
     page: str
     arm: str
@@ -54,7 +55,7 @@ class ClientComparison(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """Return the page load times of the loader and of the browser; None unless both loads are valid."""
+        """Return the times of the loader and of Chromium in ms; both are None unless both loads are valid."""
         return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,8 +109,8 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Compare the loader's page loads in a run with Chromium's: yield a comparison without TFO, and one with
-    TFO. Times are medians of `draws` samples."""
+    """Compare the page loads in a run: yield a comparison of the loader with Chromium without TFO, and one
+    with TFO. Times are medians of `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

@@ -1,4 +1,4 @@
-"""Define `fastopen validate engines`: load pages in real time and in virtual time, and compare."""
+"""Define `fastopen validate engines`: load pages in real time and in virtual time, and compare the times."""
 
 import os
 from collections import defaultdict
@@ -68,8 +68,8 @@ WIDTH: Final = 80
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
     """The results of loading one page, with or without TFO (`arm`), in real time (`host`) and in virtual time
-    (`virtual`). `program_link` has results in virtual time over fastopen's own link model instead of the
-    kernel's netem. Times are in ms, None if no load was valid."""
+    (`virtual`). `program_link` has the results in virtual time over the link model of fastopen instead of the
+    kernel's netem. `requests` is the number of the page's resources."""
 
     page: str
     network: Network
@@ -98,7 +98,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def flight(self) -> str:
-        """Return HTTP version and TLS session, such as `HTTP/3, session early` (with 0-RTT early data)."""
+        """Return the HTTP version and TLS session: `HTTP/3, session early` (with 0-RTT early data)."""
         version = f"HTTP/{self.setup.origins.http}"
         return version if self.session is None else f"{version}, session {self.session}"
 
@@ -108,7 +108,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the load time in ms with fastopen's link model minus that with netem, if both are known."""
+        """Return the load time in ms with fastopen's link model minus that with netem; None if unknown."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
@@ -118,7 +118,7 @@ class EngineComparison(TwoTimes):
         return (min(plts), max(plts)) if plts else None
 
     def disagreement(self) -> str:
-        """Return a text on how results in real and virtual time disagree; empty if they agree."""
+        """Return a description of how results in real and virtual time disagree; empty if they agree."""
         if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
             return "no valid load"
         low, high = self.host_range_ms
@@ -168,8 +168,8 @@ def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
     """Load a page in real time and in virtual time, and compare the results. Yield a comparison for each
-    setup and network, without and with TFO. `repeats` is the number of loads in real time, and `seed` sets
-    their order. `run` is a function that makes the loads of a plan."""
+    setup and network, without and with TFO. `repeats` is the number of loads in real time. `seed` determines
+    the order of loads. `run` is a function that makes the loads of a plan."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],
@@ -200,8 +200,8 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan. Return its results by engine, index of setup, index of network, and use of TFO. Count only
-    connections that carried a request."""
+    """Run a plan. Return its results by engine, index of the setup, index of the network, and use of TFO.
+    Count only connections that carried a request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}
@@ -213,8 +213,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """List the connections that carried a request in a valid page load, each as True if its SYN carried data.
-    The keys are indices of combinations of page, network, setup and use of TFO."""
+    """Return a list for each cell, by its index: for each connection that carried a request in a valid load,
+    True if its SYN carried data, otherwise False."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -222,7 +222,7 @@ def used_connections(store: RunStore) -> dict[int, list[bool]]:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return a verdict in words: the first comparison in which the engines disagree, or the largest
+    """Return a sentence on the comparisons: the first in which the engines disagree, or the largest
     differences if they agree everywhere."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:

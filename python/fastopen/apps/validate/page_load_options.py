@@ -30,7 +30,7 @@ class PageLoadOptions:
     jobs: JobsOption = None
 
     def page_loads(self) -> PageLoads:
-        """Return the settings of the loads. Raises InputError if the engine is unknown."""
+        """Return the options as settings of page loads. Raises InputError if the engine is unknown."""
         if self.engine not in ("virtual", "host"):
             raise InputError(f"unknown engine {self.engine!r}", "--engine", "use virtual or host")
         return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
@@ -38,7 +38,7 @@ class PageLoadOptions:
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
     """Return the network with these values, such as `20ms` and `4mbit`. Raises InputError if a value is
-    invalid or a list. It names options such as `--rtt`, unless `options` maps them to others."""
+    invalid or a list. The error names the option, such as `--rtt`, or its name in `options`."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -48,8 +48,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError if a value
-    is invalid. It names options such as `--rtt`, unless `options` maps them to others, such as `--from`."""
+    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError for an
+    invalid value. The error names the option, such as `--rtt`, or its name in `options`, such as `--from`."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

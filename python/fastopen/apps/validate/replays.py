@@ -55,8 +55,8 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass
 class ReplayValidation:
-    """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack what a
-    replay needs, and `failed` pages whose replay failed, each with the reason. `kernel` is the name of the
+    """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack what a replay
+    needs, and `failed` lists pages whose replay failed, each with the reason. `kernel` is the name of the
     kernel of virtual time; None for real time."""
 
     engine: EngineName
@@ -78,9 +78,10 @@ def validate_replays(
 ) -> ReplayValidation:
     """Replay recordings, and compare the page load times with the recorded times.
 
-    `engine` is `virtual` (time) by default if this machine supports it, else `host` (real time), with the
-    median of `repeats` loads. `jobs` is the number of replays at once. `rules` derive the network from a
-    recording. `watch` is called with the progress. Raises MachineError if the engine cannot run."""
+    `rules` derive a network from each recording. `engine` is `host` for real time, `virtual` for virtual
+    time, or None for virtual time if this machine supports it, else real time. `repeats` is the number of
+    loads of each page in real time, whose median counts. `jobs` is the number of replays at once. `watch` is
+    called with the progress. Raises MachineError if the engine cannot run."""
     found = ReplayValidation(engine or auto_engine(kernel))
     replays: list[Replay] = []
     for one in imported:
@@ -107,8 +108,8 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan one experiment that loads each recorded page `repeats` times over its own network. The time limit
-    of a load is longer if the recorded load was long."""
+    """Plan one experiment that loads each recorded page `repeats` times over its own network. Loads whose
+    recordings took long get a longer time limit."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []

@@ -39,8 +39,8 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The predicted and measured page load times over the network `after`, with the use of TFO `arm`. The
-    prediction comes from `client` loading a recording made over the network `before`."""
+    """The predicted and the measured page load time over the network `after`, with the use of TFO `arm`. The
+    prediction is the time that `client` needs for a page that was recorded over the network `before`."""
 
     page: str
     before: Network
@@ -58,7 +58,7 @@ class Prediction(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """Return the measured and the predicted time, each None if no load is valid."""
+        """Return the measured and the predicted time in ms, each None if no load is valid."""
         return (self.measured_ms, self.predicted_ms)
 
     @property
@@ -104,8 +104,8 @@ class Transfer:
     repeats: int
 
     def predictions(self, page: Page, recorded: ImportedPage, watch: Watch) -> Iterator[Prediction]:
-        """Yield a comparison of predicted and measured times of a page for each client, network and use of
-        TFO. `recorded` is the page as `record` returns it."""
+        """Yield the predicted and measured times of a page for each client, network and use of TFO.
+        `recorded` is the page as `record` returns it."""
         assert recorded.recording is not None
 
         def loaded(imported: Page) -> LoadRecord:
@@ -178,12 +178,12 @@ def _median_ms(records: Sequence[LoadRecord]) -> float | None:
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:
-    """Return the saving in percent of the PLT without TFO; None if a PLT is missing."""
+    """Return the saving by TFO, in percent of the page load time without TFO; None if a time is missing."""
     return None if not off_ms or on_ms is None else 100 * (off_ms - on_ms) / off_ms
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the predictions' median and largest errors, and the percentage of times in predicted ranges."""
+    """Return errors of predictions, and the percentage of times in predicted ranges, by their JSON keys."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -1,4 +1,4 @@
-"""Define `fastopen doctor`: check if this machine can run fastopen, and suggest remedies."""
+"""Define `fastopen doctor`: check if this machine can run fastopen, and propose remedies."""
 
 import os
 import platform
@@ -44,8 +44,8 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of checking one requirement of fastopen on this machine. `remedy` is the action if `ok` is
-    False."""
+    """The result of checking one requirement of fastopen on this machine. `remedy` is the action to take if
+    `ok` is False."""
 
     name: str
     ok: bool
@@ -88,7 +88,7 @@ def _checks() -> Iterator[Check]:
 
 
 def _fast_open() -> Iterator[Check]:
-    """Check if the kernel supports TFO. The settings of TFO are only reported, and pass with any value."""
+    """Check if the kernel supports TFO. Also report its settings of TFO, which pass with any value."""
     text = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
@@ -112,7 +112,7 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Check the sysctls that can forbid namespaces. Sysctls in `kernel.` do not affect root."""
+    """Check the sysctls that can forbid namespaces. Those in `kernel.` do not restrict root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:

@@ -1,1 +1,1 @@
-"""Probe real servers, and the paths to them, for TCP Fast Open."""
+"""Probe real servers, and the network paths to them, for support of TCP Fast Open."""

@@ -1,4 +1,4 @@
-"""Parse a server's address, make connections to it one by one, and record how it handles TCP Fast Open."""
+"""Parse the addresses of servers, connect to them, and record how they handle TCP Fast Open."""
 
 import contextlib
 import re
@@ -38,7 +38,7 @@ SYN_TIMEOUT_MS: Final = 1000
 
 @dataclass(frozen=True)
 class Target:
-    """A server to probe, as given by the user."""
+    """The address of a server to probe, and the protocol (`scheme`) of the first bytes to send."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class Target:
 
 def target_of(text: str) -> Target:
     """Parse HOST, HOST:PORT, [IPv6]:PORT or a URL without a path. The default port is 443, or 80 for http.
-    Raises InputError for another text."""
+    Raises InputError for any other text."""
     found = _ASKED.match(text.strip())
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
@@ -87,7 +87,7 @@ def _client_hello(host: str) -> bytes:
 
 
 class Opening(StrEnum):
-    """The use of Fast Open on a connection to a probed server."""
+    """The use of Fast Open on a connection."""
 
     PLAIN = "without Fast Open"
     FASTOPEN = "Fast Open"
@@ -104,7 +104,7 @@ class ClientFail(StrEnum):
 
 
 class Handling(StrEnum):
-    """The treatment of data in the SYN by the server or the path, in order from the best to the worst."""
+    """The treatment of data in the SYN by the server or the network path, from the best to the worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -154,10 +154,9 @@ class Trial:
 
 
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
-    """Open a connection to `address`, send the bytes `greeting`, wait for the first bytes of the response,
-    and close the connection. `opening`: the use of Fast Open.
-
-    Network errors are in the returned Trial. Raises OSError if this kernel does not support `opening`."""
+    """Open a connection to `address`, send `greeting`, wait for the first bytes of the response, and close
+    the connection. `opening` is the use of Fast Open. Network errors are in the returned Trial. Raises
+    OSError if this kernel does not support `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         if opening is not Opening.PLAIN:
@@ -198,19 +197,19 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of testing a server's TCP Fast Open with several connections. `asking_dropped` is True if
-    all cookie requests or their SYN-ACKs were lost. `disabled_here` is True if this machine's kernel has
-    paused TFO, since it suspects a black hole. `answer_ms` is the time from connect() to the first byte of
-    the response, without data in the SYN."""
+    """The results of testing a server's TCP Fast Open with several connections (`trials`). `error` is the
+    reason why it is not reachable. `asking_dropped` is True if all cookie requests or their SYN-ACKs were
+    lost. `disabled_here` is True if this machine's kernel has paused TFO, because it suspects a black hole.
+    `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
 
     target: Target
     address: str | None
     reachable: bool
     error: str | None
     cookie: bool = False
-    """True if the server sent a cookie, or the kernel already had one for its address."""
+    """True if the server sent a cookie, or if the kernel already had a cookie for its address."""
     cookie_before: bool = False
-    """True if the kernel had a cookie before the trials: Linux keeps cookies by address, not by port."""
+    """True if the kernel had a cookie before the test. Linux stores cookies by address, not by port."""
     asking_dropped: bool = False
     data_with_cookie: Handling = Handling.NOT_TRIED
     data_without_cookie: Handling = Handling.NOT_TRIED
@@ -237,11 +236,11 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Test the Fast Open of a server: connect without it, with it, and with SYN data but no cookie.
+    """Test the Fast Open of a server: connect without it, with it, and with data in the SYN but no cookie.
 
-    There are at most CONNECTIONS_MAX connections. Each sends a request or a ClientHello. `family` is AF_INET,
-    AF_INET6, or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called with a number of
-    seconds before each connection but the first."""
+    There are at most CONNECTIONS_MAX connections, each with a HEAD request or a ClientHello. `family` is
+    AF_INET, AF_INET6, or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called before
+    each connection except the first, with the number of seconds to sleep."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
@@ -297,13 +296,13 @@ def probe(
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response, which contains the least unrelated delay."""
+    """Return the shortest `answered_ms`, since it has the least unrelated delay; None if there is none."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
-    """Return True if at least two SYNs requested a cookie (`asked`), and each SYN or its SYN-ACK was lost.
-    `plain` is a connection without Fast Open, whose RTT shows a normal handshake."""
+    """Return True if at least two connections requested a cookie (`asked`), and each lost its SYN or SYN-ACK.
+    `plain` is a connection without Fast Open, whose RTT shows the time of a normal handshake."""
     # If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then
     # the client's RTT includes the second until the server's retransmission (RFC 6298).
     usual_ms = plain.rtt_ms or 0

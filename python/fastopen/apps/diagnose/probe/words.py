@@ -1,4 +1,4 @@
-"""Judge a server's support for TCP Fast Open from test connections, and list possible causes of faults."""
+"""Judge a server's support for TCP Fast Open from test connections, and list possible causes of problems."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,7 +11,7 @@ from fastopen.apps.diagnose.why.diagnosis import SERVER
 @dataclass(frozen=True)
 class Conclusion:
     """A verdict on a probed server's support for Fast Open. `causes` lists the possible causes, which the
-    client cannot distinguish. `meaning` has sentences on the evidence and on possible causes."""
+    client cannot distinguish. `meaning` has sentences that explain the evidence and the causes."""
 
     verdict: str
     causes: tuple[Behaviour, ...] = ()
@@ -56,7 +56,7 @@ _WITHOUT_COOKIE: Final = {
 
 def conclude(found: Probed, setting: int = SERVER) -> Conclusion:
     """Return the verdict on a server's Fast Open from the results of probing it. `setting` is the value of
-    net.ipv4.tcp_fastopen on this machine."""
+    net.ipv4.tcp_fastopen on this machine, which matters if the server is on this machine."""
     if not found.reachable:
         return Conclusion(f"cannot be determined: {found.error}")
     if found.disabled_here:

@@ -20,10 +20,9 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding about TFO on this machine. `key` is an identifier for programs, such as `client-off`. `fault`
-    is True if TFO never or not always works because of it. `says` is the text of the finding. `rows` lists
-    possible causes: behaviours of the network path, the server or the settings. `todo` is a remedy, or
-    empty."""
+    """A finding about TFO on this machine. `key` identifies it for programs, such as `client-off`. `fault` is
+    True if TFO cannot work, or not always, because of the finding. `says` is its text. `rows` lists possible
+    causes: behaviours of the network path, the server or the settings. `todo` is a remedy or empty."""
 
     key: str
     fault: bool
@@ -34,7 +33,7 @@ class Observation:
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
     """Return findings on the TFO settings, listeners and counters of a machine. `grown` maps the name of each
-    counter to its growth while it was watched, or to its total."""
+    counter to its growth during an observation, or to its total."""
     counted = Counter(grown)
     return [*_settings(machine), *_listeners(machine), *_client(machine, counted), *_server(machine, counted)]
 

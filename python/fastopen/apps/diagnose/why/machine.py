@@ -1,4 +1,4 @@
-"""Read the state of TCP Fast Open in this network namespace without root, and list unreadable facts."""
+"""Read the state of TCP Fast Open in this network namespace without root, and list what cannot be read."""
 
 import ctypes
 import json
@@ -30,10 +30,10 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening TCP or MPTCP socket on this machine. `queue` is its option TCP_FASTOPEN: the limit of
-    connections with SYN data in their handshake; 0 means no TFO. `able` is False if it uses MPTCP, for which
-    this kernel has no TFO (before Linux 6.2). `process` and `queue` are None if this user may not inspect
-    the process."""
+    """A listening TCP or MPTCP socket on this machine. `queue` is its option TCP_FASTOPEN: the maximum number
+    of connections with SYN data that are not yet established; 0 for no TFO. `able` is False if it uses MPTCP
+    and this kernel has no TFO for MPTCP (before Linux 6.2). `process` is the name of its process. It is None,
+    as is `queue`, if this user may not inspect the process."""
 
     address: str
     port: int
@@ -101,7 +101,7 @@ def read_counters() -> dict[str, int]:
 
 
 def sysctl(name: str) -> str | None:
-    """Return a setting of the kernel; None if it does not exist or may not be read."""
+    """Return the text of a kernel setting (sysctl); None if it does not exist or may not be read."""
     text = _text(f"/proc/sys/{name.replace('.', '/')}")
     return None if text is None else text.strip()
 
@@ -136,7 +136,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Find the TCP listeners with these `inodes`, and all MPTCP listeners, that this user may inspect."""
+    """Return the TCP listeners with these `inodes`, and all MPTCP listeners, that this user may inspect."""
     found: dict[str, LocalListener] = {}
     own = os.readlink("/proc/self/ns/net")
     # No file lists MPTCP sockets, but this file counts them.
@@ -163,7 +163,7 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the TCP or MPTCP listener with this file descriptor in the process. Return None for other or
+    """Return the TCP or MPTCP listener with this file descriptor of process `pid`. Return None for other or
     unreadable files. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
@@ -205,7 +205,7 @@ def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
 
 
 def _shown(address: str) -> str:
-    """Format an address of /proc/net/tcp, where each four bytes are a number in the machine's byte order."""
+    """Format an address in /proc/net/tcp, where each four bytes are a number in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)
