@@ -1,4 +1,4 @@
-"""Handle requests to `fastopen browse`, and respond only if they carry its access token or a cookie with it.
+"""Handle requests to `fastopen browse`. Respond only to requests with its access token, or with its cookie.
 
 Other sites cannot read the responses, because their requests lack both. The Host header must name this
 machine, against DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
@@ -164,7 +164,8 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load that the user has selected, which two arguments of the query contain."""
+        """Return the run or load that the user has selected, from the query arguments `selected` and
+        `selected_load`."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 

@@ -83,6 +83,8 @@ def _make(work: Path, log: Path) -> None:
 
 
 class ScriptOutcome(StrEnum):
+    """The outcome of a packetdrill script on a kernel."""
+
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
@@ -91,6 +93,8 @@ class ScriptOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ScriptResult:
+    """The result of running one packetdrill script. `took_ms` is None if the script could not run."""
+
     script: str
     outcome: ScriptOutcome
     why: str
@@ -136,7 +140,7 @@ class Conformance:
         return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
-        """Return a summary of the results in one line. `fastopen kernel info` shows it later."""
+        """Return a summary of the results in one line, which is stored for `fastopen kernel info`."""
         count = Counter(result.outcome for result in self.results)
         agrees = Counter(result.agrees for result in self.results)
         passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"

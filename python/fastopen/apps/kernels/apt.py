@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with a component `main` in apt's configuration folder `apt`, without duplicates."""
+    """Return the archives with the component `main` in apt's folder of settings `apt`, without duplicates."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
@@ -179,7 +179,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Run apt-get update. Return its error or "". Package lists from before an error can be used."""
+        """Run apt-get update. Return its error or "". Package lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -92,7 +92,7 @@ def check_room(folder: Path) -> None:
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """Lock `folder`, and yield a temporary folder in it. If another build has the lock, call `waiting` first.
+    """Lock `folder`, and yield a temporary folder in it. If another build runs, call `waiting`, and wait.
 
     Remove folders that killed builds left behind. Raises MachineError if `folder` cannot be written."""
     try:

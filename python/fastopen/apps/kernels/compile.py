@@ -118,7 +118,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """Return the compiler and the flags of a typical source file of the kernel, without its own macros."""
+    """Return the compiler and the flags with which most source files of the kernel are compiled."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")

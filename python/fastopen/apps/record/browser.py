@@ -45,7 +45,7 @@ class LoadError(Exception):
 
 
 class Recorder(Closing):
-    """A Chromium browser that records pages, one at a time. Use it as a context manager, which ends it."""
+    """Chromium, which records pages one at a time. Use this as a context manager, which ends the browser."""
 
     def __init__(
         self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None

@@ -194,7 +194,7 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return header fields for a HAR. Chromium joins repeated fields, such as Set-Cookie, with line feeds."""
+    """Return header fields as in HARs. Split repeated fields, which Chromium joins with line feeds."""
     return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 

@@ -52,7 +52,7 @@ class WireExchange:
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """Yield the requests for `urls` in Chromium's network log that got a response, in the order of starts."""
+    """Yield the requests for `urls` in Chromium's network log that got a response, in order of sending."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:

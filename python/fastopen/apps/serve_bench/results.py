@@ -55,7 +55,7 @@ class BenchFigure:
 
 
 def figure(values: Iterable[float | None]) -> BenchFigure | None:
-    """Return the median of the values that are not None, with its interval; None if all values are None."""
+    """Return the median of the values except None, with its confidence interval; None without values."""
     known = [value for value in values if value is not None]
     return BenchFigure(median(known), median_interval(known), len(known)) if known else None
 
@@ -115,7 +115,7 @@ class CellRow:
     reasons: Mapping[str, tuple[int, str]]
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Add up a field of all records that is a histogram, such as `latency_us`. Return counts by value."""
+        """Add up the histograms `name`, such as `latency_us`, of all records. Return the counts by key."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -135,7 +135,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Return the growth of the server's kernel counters that have grown, summed over all repeats."""
+        """Return the growth of counters of the server's kernel over all repeats, by name, without zeros."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER

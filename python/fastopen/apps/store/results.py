@@ -16,11 +16,13 @@ from fastopen.engines.results_store import DISPUTED, HEAD_BYTES, MARK, STALE_S, 
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""The maximum number of results to repeat in one call of `Engine.run`, where they share virtual kernels."""
+"""The maximum number of results to repeat in one call of `Engine.run`, in which they share kernels."""
 
 
 @dataclass
 class StoreFacts:
+    """The numbers of files in a store by kind. `bytes` is the size of all results and damaged files."""
+
     results: int = 0
     bytes: int = 0
     damaged: int = 0
@@ -87,9 +89,9 @@ def prune(
     keep_maker: str | None = None,
 ) -> tuple[int, int]:
     """Remove damaged files, old temporary files, and results older than `older_than_s`. If `keep_maker`, the
-    digest of a program and kernel, is given, remove the results of others. If `most_bytes` is given, remove
-    the oldest results until this size is reached. Return the number and the bytes of the removed files.
-    `now_s` is the time since the epoch. Raises InputError if the store cannot be read or changed."""
+    digest of a program and kernel, is given, also remove results that others made. If `most_bytes` is given,
+    remove the oldest results until this size is reached. Return the number and the bytes of the removed
+    files. `now_s` is the time since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):

@@ -46,7 +46,7 @@ class ClientComparison(TwoTimes):
     missing: tuple[str, ...]
     extra: int
     invalid: tuple[str, ...]
-    """The reasons why a load is invalid, each with the client."""
+    """The reasons why a load is invalid, each with the name of the client."""
     unlike: int
 
     @property

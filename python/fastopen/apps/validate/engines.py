@@ -169,7 +169,7 @@ def compare_engines(
 ) -> Iterator[EngineComparison]:
     """Load a page in real time and in virtual time, and compare the results. Yield a comparison for each
     setup and network, without and with TFO. `repeats` is the number of loads in real time. `seed` determines
-    the order of loads. `run` is a function that makes the loads of a plan."""
+    the order of loads. `run` is a function that executes a plan."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],
@@ -259,7 +259,7 @@ def engines(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Load the same cells on both engines and print how much they differ."""
+    """Load pages in real time and in virtual time, and print how much the page load times differ."""
     booted = find(kernel)
     imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
     if not imported:

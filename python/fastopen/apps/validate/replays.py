@@ -78,10 +78,10 @@ def validate_replays(
 ) -> ReplayValidation:
     """Replay recordings, and compare the page load times with the recorded times.
 
-    `rules` derive a network from each recording. `engine` is `host` for real time, `virtual` for virtual
-    time, or None for virtual time if this machine supports it, else real time. `repeats` is the number of
-    loads of each page in real time, whose median counts. `jobs` is the number of replays at once. `watch` is
-    called with the progress. Raises MachineError if the engine cannot run."""
+    `rules` derive a network from each recording. `engine` is `host` for real time, or `virtual` for virtual
+    time, which is the default if a kernel for it is installed. `repeats` is the number of loads of each page
+    in real time, whose median counts. `jobs` is the number of replays at once. `watch` is called with the
+    progress. Raises MachineError if the engine cannot run."""
     found = ReplayValidation(engine or auto_engine(kernel))
     replays: list[Replay] = []
     for one in imported:

@@ -54,7 +54,7 @@ class Prediction(TwoTimes):
     predicted_range_ms: tuple[float, float] | None = None
     """The range of the central 90 % of the samples (see `range_of_samples`); None if they are too few."""
     error: PredictionError | None = None
-    """The step with the largest error on the way to the load event; None if no step has an error."""
+    """The step before the load event whose prediction has the largest error; None without a notable error."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
@@ -183,7 +183,8 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return errors of predictions, and the percentage of times in predicted ranges, by their JSON keys."""
+    """Return the median and the largest errors of predictions, and the percentage of measured times in the
+    predicted range, as a JSON object. A value is None if there is nothing to compute it from."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

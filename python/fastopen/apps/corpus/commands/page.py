@@ -43,7 +43,7 @@ def index(
     *,
     reading: Reading,
 ) -> None:
-    """Write the facts of every page of a corpus as CSV, and list damaged files.
+    """Write a CSV row of facts about each page in folders of recordings, and list damaged files.
 
     Exit codes: 0 done; 1 a file could not be read."""
     files = corpus_files(folders)

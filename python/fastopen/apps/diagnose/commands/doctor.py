@@ -112,7 +112,7 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Check the sysctls that can forbid namespaces. Those in `kernel.` do not restrict root."""
+    """Check the sysctls that can forbid namespaces. A sysctl `kernel.*` does not restrict root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:

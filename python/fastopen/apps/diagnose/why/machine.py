@@ -65,7 +65,7 @@ class Machine:
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Map the name of each counter that grew from `before` to `after` to its growth."""
+    """Return the growth of each counter that is larger in `after` than in `before`, by its name."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
 
@@ -136,7 +136,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Return the TCP listeners with these `inodes`, and all MPTCP listeners, that this user may inspect."""
+    """Return all MPTCP listeners and the TCP listeners in `inodes` that this user may inspect, by inode."""
     found: dict[str, LocalListener] = {}
     own = os.readlink("/proc/self/ns/net")
     # No file lists MPTCP sockets, but this file counts them.

@@ -42,7 +42,7 @@ def command(
 
 def open_standard_streams() -> None:
     """Open /dev/null as each standard stream that is closed. Otherwise, a file that is opened later would get
-    its descriptor, and become a standard stream of the command."""
+    the descriptor of the stream, and the command would use it as the stream."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

@@ -45,7 +45,7 @@ class CommandError(MachineError):
 
 class SupervisorLostError(Exception):
     """Raised if the Rust program that supervises the command was killed. `signal` is the last signal that
-    this process received, such as SIGINT for Ctrl-C. It is None without a signal, and always in real time."""
+    this process received, such as SIGINT for Ctrl-C; None if there was none, or outside of virtual time."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(
