@@ -21,7 +21,7 @@ from fastopen.engines.kernels import Kernel
 
 SOURCE: Final = Path("gtests/net/packetdrill")
 PROGRAM: Final = "packetdrill"
-# The Debian packages of each program that packetdrill's makefile calls.
+# The programs that packetdrill's makefile calls, with the Debian packages that contain them.
 TOOLS: Final = {"gcc": "gcc libc6-dev", "make": "make", "bison": "bison", "flex": "flex"}
 TIME: Final = Path(__file__).with_name("passing_time.h")
 # The time limit of a script, on the engine's clock. The longest script takes 30 s.
@@ -105,7 +105,7 @@ class ScriptResult:
     syn_data_acked_read: int | None = None
     """The number of handshakes with acknowledged SYN data in fastopen's evidence (TCPI_OPT_SYN_DATA)."""
     unread: int = 0
-    """The number of sockets whose evidence was cleared by a disconnect."""
+    """The number of sockets without evidence, because a disconnect of the socket cleared it."""
 
     @property
     def agrees(self) -> bool | None:

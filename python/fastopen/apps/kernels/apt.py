@@ -172,7 +172,7 @@ class Apt:
         raise MachineError(f"apt found no kernel source: {why}", f"check the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:
-        done = self._run(["apt-get", *self._options(), "download", f"{package.name}={package.version}"])
+        done = self._run("apt-get", "download", f"{package.name}={package.version}")
         found = sorted(self._folder.glob("*.deb"))
         if done.returncode or not found:
             raise MachineError(f"apt could not fetch {package.name}: {_complaint(done.stderr)}", GIVE_SOURCE)
@@ -182,34 +182,32 @@ class Apt:
         """Run apt-get update. Return its error or "". Package lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
-        done = self._run(["apt-get", *self._options(), "update"])
+        done = self._run("apt-get", "update")
         return _complaint(done.stderr) if done.returncode else ""
 
     def _offered(self) -> list[Package]:
-        names = self._run(["apt-cache", *self._options(), "pkgnames", "linux-source-"]).stdout.split()
+        names = self._run("apt-cache", "pkgnames", "linux-source-").stdout.split()
         names = [name for name in names if PACKAGE.match(name)]
         if not names:
             return []
         # `policy` prints the versions that apt would install: none if the machine's pins forbid a package.
-        policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
+        policy = self._run("apt-cache", "policy", *names).stdout
         found = _CANDIDATE.findall(policy)
         return [Package(name, version) for name, version in found if version != "(none)"]
 
-    def _options(self) -> list[str]:
+    def _run(self, program: str, *arguments: str) -> CompletedProcess[str]:
         folders = {
-            "Dir::Etc::sourceparts": self._folder / "sources",
-            "Dir::State": self._folder / "state",
-            "Dir::Cache": self._folder / "cache",
+            "Dir::Etc::sourceparts": f"{self._folder}/sources",
+            "Dir::State": f"{self._folder}/state",
+            "Dir::Cache": f"{self._folder}/cache",
         }
-        return [part for name, value in {**OPTIONS, **folders}.items() for part in ("-o", f"{name}={value}")]
-
-    def _run(self, command: list[str]) -> CompletedProcess[str]:
+        options = (part for option in {**OPTIONS, **folders}.items() for part in ("-o", "=".join(option)))
+        command = [program, *options, *arguments]
         try:
             return output_of(command, TIMEOUT_S, self._folder, {**os.environ, "LC_ALL": "C"})
         except TimeoutError:
-            raise MachineError(
-                f"{command[0]} did not finish within {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
-            ) from None
+            message = f"{program} did not finish within {TIMEOUT_S / 60:.0f} minutes"
+            raise MachineError(message, GIVE_SOURCE) from None
 
 
 def _choose(offered: list[Package], series: str | None) -> Package | None:

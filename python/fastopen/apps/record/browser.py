@@ -30,7 +30,7 @@ ARGUMENTS: Final = (
 )
 BODIES_BYTES: Final = 512 * 2**20
 BODY_BYTES: Final = 128 * 2**20
-# Limits of a page, because memory and files keep everything that it receives and requests.
+# Limits for a page, because all its requests and bodies are kept in memory and in files.
 MAX_RECEIVED_BYTES: Final = 2**30
 MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50

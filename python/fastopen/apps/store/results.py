@@ -73,7 +73,7 @@ def _kept(store: ResultsStore) -> Iterator[KeptFile]:
 
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:
-    """Return the digest of the program and kernel that made a result; None if its head cannot be read."""
+    """Return the digest of the program and kernel that made a result; None if the file is unreadable."""
     try:
         return read_head(store.files.read(file.name, HEAD_BYTES))[0]
     except (OSError, DamagedResultError):

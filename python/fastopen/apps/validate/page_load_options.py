@@ -22,7 +22,7 @@ SamplesOption = Annotated[
 
 @dataclass(frozen=True)
 class PageLoadOptions:
-    """The options for running page loads, which `with_settings` adds to a command."""
+    """The command-line options for page loads. The decorator `with_settings` adds them to a command."""
 
     engine: Annotated[str, Option(help="virtual or host.")] = "virtual"
     seed: Annotated[int, Option(min=0, help="Seed of the order of loads and of loss.")] = 1

@@ -27,7 +27,7 @@ INFO_BYTES: Final = 104
 ANSWER_BYTES: Final = 4096
 Address = tuple[str, int] | tuple[str, int, int, int]
 PAUSE_S: Final = 0.2
-# The maximum number of connections with Fast Open. The kernel requests the cookie with the option's own
+# The maximum number of connections with Fast Open. The kernel requests the cookie with the option's assigned
 # number, then with the experimental one (RFC 7413, section 7). The next connection uses the cookie. If that
 # fails, one more connection uses it, in case of packet loss.
 FASTOPENS: Final = 4
@@ -260,7 +260,7 @@ def probe(
     if plain.error is not None:
         return Probed(target, str(address[0]), reachable=False, error=plain.error, trials=(plain,))
     fastopens: list[Trial] = []
-    # The trials are decided if data was accepted, or if two connections sent data in the SYN.
+    # The result is clear if data was accepted, or if two connections sent data in the SYN.
     while len(fastopens) < FASTOPENS and sum(one.carried for one in fastopens) < 2:
         fastopens.append(attempt(Opening.FASTOPEN))
         if fastopens[-1].syn_data_acked:

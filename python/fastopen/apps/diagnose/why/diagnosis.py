@@ -139,7 +139,7 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
     elif again:
         says = f"{again} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
-        # TCPFastOpenActiveFail grows with the SYN-ACK, or when the connection is given up after two minutes.
+        # TCPFastOpenActiveFail grows when a SYN-ACK arrives, or when the client gives up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Observation("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
@@ -207,7 +207,7 @@ def _server(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    # This user may not see all listeners and queues.
+    # This user may be unable to see some listeners and queues.
     queued = not machine.listeners or any(one.queue != 0 for one in machine.listeners)
     return bool(machine.fastopen & SERVER) and (queued or bool(machine.fastopen & SERVER_ALL))
 

@@ -56,13 +56,11 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process by the module `apps.programs.front`, which runs `command` and reports its use of
-    TFO.
+    """Replace this process by the module `apps.programs.front`, which runs `command` with TCP Fast Open.
 
     `program` is the path of the Rust program that starts and watches the command. `report` is the file for
     the report, and `pcap` the file for captured packets; None for no file. `report` is emptied. `settings`
     are further settings of the module. Raises InputError or MachineError if `report` cannot be written."""
-    # Execute it directly, and not as a child, so that the shell signals it and sees it stop and end.
     if report is not None:
         if report.is_dir():
             raise InputError("is a folder", str(report), "give a file")
@@ -74,5 +72,6 @@ def replace_by_front(
             raise unwritable(report, error) from None
     paths = {"report": report and report.absolute(), "pcap": pcap and pcap.absolute()}
     asked = json_text.dumps({**settings, **paths}, default=str)
+    # The module runs in this process, not in a child, so that the shell signals it and sees it stop and end.
     module = [sys.executable, "-P", "-m", "fastopen.apps.programs.front"]
     os.execv(sys.executable, [*module, asked, str(program), *command])  # noqa: S606  # a list of arguments
