@@ -32,6 +32,7 @@ class WorkerThreads:
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Run a function on one of the threads, and return its result or raise its exception."""
         async with self._free:
             ended: Future[Result] = Future()
             ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work continues

@@ -104,6 +104,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
+        """Return the median times in virtual and in real time, in ms; None without a valid load."""
         return self.virtual.plt_ms_median, self.host.plt_ms_median
 
     @property
@@ -138,6 +139,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def noisy(self) -> bool:
+        """Return True if page load times in real time differ from each other by more than `allowed_ms`."""
         spread = self.host_range_ms
         return spread is not None and spread[1] - spread[0] > self.allowed_ms
 

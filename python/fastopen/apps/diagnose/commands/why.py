@@ -44,7 +44,7 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch this machine's TFO counters for `seconds`, and print findings. If `seconds` is 0, use the totals.
+    """Watch this machine's TFO counters for `seconds`, or read their totals if it is 0, and print findings.
     Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
