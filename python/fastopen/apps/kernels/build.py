@@ -81,8 +81,7 @@ def check_processor() -> None:
 
 def check_room(folder: Path) -> None:
     """Raise MachineError if the disk of `folder` has too little free space for a build."""
-    space = os.statvfs(folder)
-    free = space.f_bavail * space.f_frsize
+    free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES:
         raise MachineError(
             f"{folder} has {free / 1e6:.0f} MB free and a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB",

@@ -92,9 +92,7 @@ def _digest_of(folder: Path) -> str:
 def link_that_leads_out(tree: Path) -> str | None:
     """Return the first symbolic link that leads out of `tree`, as `LINK -> TARGET`; None if there is none."""
     inside = tree.resolve()
-    for root, folders, names in os.walk(inside):
-        for name in (*folders, *names):
-            path = Path(root, name)
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                return f"{path.relative_to(inside)} -> {os.readlink(path)}"
+    for path in inside.rglob("*"):
+        if path.is_symlink() and not path.resolve().is_relative_to(inside):
+            return f"{path.relative_to(inside)} -> {path.readlink()}"
     return None

@@ -31,14 +31,12 @@ TIMER_MAX_US: Final = 1000.0
 # In a narrower terminal, the detail of a check goes below its name.
 ONE_LINE_MIN: Final = 80
 INDENT: Final = 9
+# Sysctls that can forbid namespaces, each with the value that forbids them and a value that permits them.
 SETTINGS: Final = {
-    "kernel.unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
-    "kernel.apparmor_restrict_unprivileged_userns": (
-        "1",
-        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    "user.max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
-    "user.max_net_namespaces": ("0", "sysctl -w user.max_net_namespaces=15000"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "user.max_user_namespaces": ("0", "15000"),
+    "user.max_net_namespaces": ("0", "15000"),
 }
 
 
@@ -113,12 +111,12 @@ def _fast_open() -> Iterator[Check]:
 
 def _settings() -> Iterator[Check]:
     """Check the sysctls that can forbid namespaces. A sysctl `kernel.*` does not restrict root."""
-    for name, (forbidding, remedy) in SETTINGS.items():
+    for name, (forbidding, permitting) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
             continue
         ok = value != forbidding or (os.geteuid() == 0 and not name.startswith("user."))
-        yield Check(name, ok, value, f"as root: {remedy}")
+        yield Check(name, ok, value, f"as root: sysctl -w {name}={permitting}")
 
 
 def _program() -> Iterator[Check]:
