@@ -93,6 +93,7 @@ def link_that_leads_out(tree: Path) -> str | None:
     """Return the first symbolic link that leads out of `tree`, as `LINK -> TARGET`; None if there is none."""
     inside = tree.resolve()
     for path in inside.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(inside):
+        # Unlike Path.resolve before Python 3.13, realpath accepts a link to itself.
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
             return f"{path.relative_to(inside)} -> {path.readlink()}"
     return None

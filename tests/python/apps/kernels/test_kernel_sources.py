@@ -8,6 +8,7 @@ import pytest
 
 from fastopen.apps.kernels import apt
 from fastopen.apps.kernels.apt import Apt, AptArchive, Package, codename, machine_archives, rounds
+from fastopen.apps.kernels.sources import link_that_leads_out
 from fastopen.common.errors import MachineError
 
 STANZAS = """\
@@ -200,3 +201,11 @@ def test_a_system_without_apt_is_told_to_give_the_source(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MachineError, match=r"no apt-get.*--source FOLDER"):
         Apt(tmp_path / "apt")
+
+
+def test_only_links_out_of_the_source_are_faults(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "inside").symlink_to("loop")
+    assert link_that_leads_out(tmp_path) is None
+    (tmp_path / "outside").symlink_to("/etc")
+    assert link_that_leads_out(tmp_path) == "outside -> /etc"
