@@ -37,7 +37,7 @@ UNSEEN: Final = "recorded only at the origins, so the waits of its requests are 
 
 
 def application(state: ServerState) -> Application:
-    """Return the web application, in which a function answers the requests for each pattern of URLs."""
+    """Return the web application, which maps patterns of URLs to the functions that answer requests."""
     run = r"/runs/([^/]+)"
     load = rf"{run}/loads/(\d{{1,9}})"
     answers: dict[str, Answer] = {

@@ -53,7 +53,7 @@ class Log:
     """The size of all bodies that have arrived so far, before decoding."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
-    """The header fields of requests on the wire, by request id: an entry for each redirect, in order."""
+    """The sent header fields by request id: an entry for each request in a chain of redirects, in order."""
     _got: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:

@@ -35,8 +35,8 @@ class ClientComparison(TwoTimes):
     """A page load by the built-in loader and one by Chromium, with the same use of TFO (`arm`). The times are
     page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
     requests. `missing` has the URLs of those that Chromium did not make, and `extra` is the number of
-    Chromium's other requests. Chromium requests `unlike` resources at another time than the page lists, or
-    never, because the generated bodies have no room."""
+    Chromium's other requests. `unlike` is the number of resources that Chromium requests at another time than
+    the page lists, or never, because the generated bodies have no room."""
 
     page: str
     arm: str
