@@ -84,8 +84,8 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return lists of archives to search for a kernel's source, in this order. Search the next list only if
-    the lists before it have no source that is new enough. An archive in a list may not exist.
+    """Return lists of archives to search for a kernel's source, in this order. The caller searches the next
+    list only if no list before has a source that is new enough. An archive in a list may not exist.
 
     `archives` are those of this machine, and `release` is the code name of its distribution."""
     # Backports come first: they have few packages, and the newest kernels.

@@ -36,7 +36,7 @@ class ClientComparison(TwoTimes):
     page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
     requests. `missing` has the URLs of those that Chromium did not make, and `extra` is the number of
     Chromium's other requests. `unlike` is the number of resources that Chromium requests at another time than
-    the page lists, or never, because the generated bodies have no room."""
+    the page lists, or never, because the generated bodies are too small."""
 
     page: str
     arm: str
