@@ -22,7 +22,7 @@ PROOF_BYTES: Final = 23 * 32
 
 
 class Algorithm(NamedTuple):
-    """A signature algorithm: the sizes of a public key and of a signature in certificates."""
+    """The sizes of a signature algorithm's public keys and signatures, and the documents that define them."""
 
     public_key_bytes: int
     signature_bytes: int
@@ -38,14 +38,14 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf certificate, an intermediate one and the handshake's signature, minus those
-    of an ECDSA signature. All use `keys`. Only the leaf's two certificate timestamps use `timestamps`."""
+    """Return the bytes of a leaf certificate, an intermediate certificate and the handshake's signature,
+    minus the bytes of an ECDSA signature. `keys` is the algorithm of all but the leaf's two timestamps."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
 # Bytes of a leaf in which an inclusion proof replaces timestamps, the CA's signature and the intermediate,
-# minus the ECDSA signature as in `_chain`. CHAIN_BYTES adds the key and the larger signature.
+# minus the ECDSA signature as in `_chain`. CHAIN_BYTES adds the leaf's key and the handshake's signature.
 _MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {

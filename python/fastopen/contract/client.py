@@ -1,4 +1,4 @@
-"""Define settings of the client that loads a page, and check that its type of client supports them."""
+"""Define the settings of the client that loads a page, and check that the type of client supports them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,10 +16,10 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-# Settings that may be null. A null setting gets the profile's value if there is one, or else its default.
+# For these settings, null means the profile's value if it has one, or else the setting's default.
 _NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
-# Maps settings that only some clients support to an error message and a second remedy, which may be "".
+# Maps each setting that only some clients support to an error message, and to an alternative remedy or "".
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", "--view=first"),
@@ -108,7 +108,7 @@ class Client(Part):
 
     @property
     def type(self) -> ClientType:
-        """Return the client's type. A command with the name of a known tool, such as curl, has its type."""
+        """Return the client's type. A command that runs a known tool, such as curl, has the tool's type."""
         found = CLIENTS.get(self.label if self.kind == COMMAND.kind else self.kind, COMMAND)
         return found if found.kind == self.kind else COMMAND
 
@@ -134,7 +134,7 @@ def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
     """Raise an error about the settings `keys` unless `can` returns True for the client's type. The error has
-    `message` and a remedy: the clients for which `can` returns True, or the option `otherwise` if given."""
+    `message` and a remedy: to use a client for which `can` returns True, or the option `otherwise` if any."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

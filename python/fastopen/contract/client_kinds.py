@@ -14,7 +14,7 @@ from fastopen.common.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
-# Settings that only some clients support. ClientType.cache shows if a client supports `view`.
+# Settings that only some clients support. `view` is not among them, because it depends on ClientType.cache.
 OwnSetting = Literal[
     "profile",
     "processing_scale",
@@ -46,26 +46,27 @@ class ClientType:
     """The client's name in options, files and tables."""
     meaning: str
     method: str
-    """A description for a methods section. Placeholders: `label`, `program` (with its version), `command`,
-    `limits` (on connections), `profile`, `keep_alive`, `processing_scale`."""
+    """A description of the client for the methods section of a paper. Placeholders: `label`, `program` (with
+    its version), `command`, `limits` (on connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
     """The client's `kind` in a job."""
     command_line: str = ""
-    """The tool's command line. Placeholders: CONNECTIONS (`connections_per_host`), KEEP_ALIVE (`kept` or
-    `closed`), URL (the page's URL), HTTP (the HTTP version), and the word URLS (all URLs of a load)."""
+    """The tool's command line. Placeholders: CONNECTIONS (`connections_per_host`), KEEP_ALIVE (the option
+    `kept` or `closed`), URL (the page's URL), HTTP (the HTTP version), and URLS (all URLs of a load)."""
     kept: str = ""
-    """The tool's option to keep connections open; empty: none is needed."""
+    """The tool's option to keep connections open; empty: the tool keeps them open by default."""
     closed: str = ""
     """The tool's option to close a connection after each request."""
     executables: tuple[str, ...] = ()
-    """Names of the client's program; the first that exists is used. Empty: loader, or user's command."""
+    """Names of the client's program; the first on the PATH is used. Empty: the loader, or a user's
+    command."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps HTTP versions to the words that replace HTTP in `command_line`, by default the versions."""
+    """Maps HTTP versions to the words that replace HTTP in `command_line`, if not the versions themselves."""
     http_features: Mapping[str, str] = field(default_factory=dict)
-    """Maps each HTTP version that some builds of the client do not support to the feature name that
-    `--version` prints if the build supports it."""
+    """Maps each HTTP version that only some builds of the client support to the name of the feature that the
+    client's `--version` prints if its build supports the version."""
     exit_codes: tuple[int, ...] = ()
     """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()
@@ -83,9 +84,9 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     only_by_name: frozenset[str] = frozenset()
-    """HTTP versions and sessions that `--transports=all` omits, since some builds or commands lack them."""
+    """HTTP versions and sessions that `--transports=all` omits, as some builds or commands lack them."""
     ours: bool = False
-    """True if the client is part of fastopen: its sockets can be read, and it can get session tickets."""
+    """True if the client is part of fastopen, which can then read its sockets and give it session tickets."""
     tickets_kept: int | None = None
     """Number of session tickets that the client keeps for a host, each for one connection; None: no limit."""
     reads_bodies: bool = True
@@ -96,11 +97,11 @@ class ClientType:
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     works_with_servers: bool = False
-    """True if the client works with an external server (`--server`), so it reports its requests itself."""
+    """True if the client can use an external server (`--server`), so it reports its own requests."""
     deterministic: bool = True
     """True if the client itself adds no randomness, so loads in virtual time can repeat exactly."""
     start_s: float = 0.0
-    """Seconds of real time that a load takes beyond the page load time, with a core to itself."""
+    """Seconds of real time that a load takes in addition to the page load time, on an otherwise idle core."""
     virtual_load_s: float = 0.0
     """Seconds of processor time by which a load in virtual time takes longer than with the loader."""
     virtual_resource_s: float = 0.0
@@ -118,7 +119,7 @@ class ClientType:
         return self.http_in_the_clear | self.http_over_tls
 
     def find(self) -> Path:
-        """Return the path of the client's program. Raises MachineError that names the package to install."""
+        """Return the path of the client's program. If it is missing, raises MachineError with its package."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(

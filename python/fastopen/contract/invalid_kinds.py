@@ -76,7 +76,7 @@ class InvalidKind(StrEnum):
 
 
 class Invalid(RecordPart):
-    """The reason why a load does not count. A newer program may have more kinds."""
+    """The reason why a load does not count. A newer fastopen-world may report kinds that are not listed."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
     """The kind, see [kinds of invalid loads](#kinds-of-invalid-loads)."""

@@ -1,7 +1,7 @@
-"""Define a job for the world program: one emulated network (a world), and the loads to run in it.
+"""Define a job for the world program: one emulated network (a world), and the page loads to run in it.
 
-These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
-that Python and Rust are tested against, and the tables of docs/dev/contract.md."""
+These models define the contract between Python and Rust code. From their types, bounds and docstrings,
+tools/generate.py makes the schemas that both are tested against, and the tables of docs/dev/contract.md."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -29,10 +29,10 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """The largest accepted errors of the emulated network. `late_us` limits the delay of packets."""
+    """The largest accepted deviations of the emulated network from the requested network."""
 
     rtt_us: Microseconds = 1000
-    """The largest deviation of the measured RTT. A larger deviation is an error."""
+    """The largest deviation of the measured RTT from the requested RTT. A larger deviation is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The largest deviation of a measured rate, as a fraction of the requested rate."""
     late_us: Microseconds | None = None
@@ -118,7 +118,7 @@ class Job(Part):
     """The loads to run, in this order."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
-    """The time limit of a load."""
+    """The time limit of each load."""
     start_phase_us: Annotated[int, Field(ge=0, le=60_000_000)] = 0
     """In virtual time: the time from a multiple of the kernel's timer period (16.384 s) to a load's start."""
     shuffle_equal_requests: bool = False

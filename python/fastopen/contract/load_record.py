@@ -40,7 +40,7 @@ class Lookup(RecordPart):
 
 
 class Request(RecordPart):
-    """One request of a load. Times are in nanoseconds since the load's start; null: no such event."""
+    """One request of a load. Times are in ns since the load's start, or null if the event did not happen."""
 
     resource: Count
     """The index of the resource in the page."""
@@ -99,17 +99,18 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """A TLS handshake at the origin, which may delay its response until the end (`answer_held_ns`)."""
+    """The origin's view of a TLS handshake with early data, or of a complete TLS handshake."""
 
     resumed: bool
     early_bytes: Count
-    """Bytes of early data that the origin had read when the handshake was complete."""
+    """The number of bytes of early data that the origin had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
     """The time for which the origin held its first response back until the handshake's end; 0: not at all."""
 
 
 class TlsSession(RecordPart):
-    """A connection's TLS handshake. The data is from the built-in loader, or else from the origin."""
+    """A connection's TLS handshake, as reported by the built-in loader, or by the origin for other
+    clients."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have
@@ -218,7 +219,6 @@ class Connection(RecordPart):
     """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
     of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
     than 40,000 samples, every second sample is dropped, and the interval doubles."""
-
     address: str | None = None
     """The server's IP address; null only in runs of earlier versions."""
 
@@ -314,7 +314,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One page load: its time, requests and connections, observed at the place `seen_at`."""
+    """One page load: its time, requests and connections, as observed by the client or by the origins."""
 
     type: Literal["load"]
     job: str

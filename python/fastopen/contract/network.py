@@ -100,7 +100,7 @@ class Network(Part):
     the link on the way up."""
     ip: Ip = "4"
     """The version of IP of all hosts, the client and the resolver. `4+6`: each host has an address of both
-    versions. The client chooses one (RFC 8305), and queries the resolver over IPv6."""
+    versions. The client chooses one of them (RFC 8305), and queries the resolver over IPv6."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet. With IPv6, it must be at least 1280."""
     link: Literal["auto", "program", "kernel"] = "auto"

@@ -23,7 +23,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _current_name(bodies: object) -> object:
-    """Replace `structural`, which old job files contain, by its new name `synthetic`."""
+    """Return `synthetic` for `structural`, its name in old job files. Return other values unchanged."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -63,7 +63,7 @@ class Origins(Part):
     upstream_rtt_us: RttUs = 0
     """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
-    """The path of the file with the recorded bodies."""
+    """The path of the file with the recorded bodies; null: there are none."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_current_name)] = "filler"
     """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
     the page's sizes that make a browser request exactly the page's resources, see
@@ -98,7 +98,7 @@ class Origins(Part):
         return self.http == "3"
 
     def remedy_without(self, version: str) -> str:
-        """Return an error message's advice on options to avoid this HTTP version, such as `--http=1.1`."""
+        """Return advice for an error message: the option that avoids this HTTP version (`--http=1.1`)."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property

@@ -8,6 +8,8 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class RecordPart(BaseModel):
+    """Base class of records and their parts. It ignores unknown keys, and rejects values of a wrong type."""
+
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 
 
@@ -33,7 +35,7 @@ class LinkUse(RecordPart):
     dropped_path: Count = 0
     """The number of packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """The number of packets lost in the kernel on the way to the link, or because an end was gone."""
+    """The number of packets lost in the kernel on the way to the link, or because the interface was gone."""
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count

@@ -16,7 +16,7 @@ from fastopen.contract.load_record import LoadRecord
 from fastopen.contract.record_part import Count, Counters, Link, RecordPart
 
 EngineName = Literal["host", "virtual"]
-# A value of a histogram, and its number of occurrences.
+# A bin of a histogram: a value, and its number of occurrences.
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
@@ -254,12 +254,12 @@ class RecordError(ValueError):
 
 
 class ContractVersionError(RecordError):
-    """Raised if the network emulator's records have another format version than this code supports."""
+    """Raised if the network emulator writes a version of the format that this code does not support."""
 
 
 def parse_record(line: bytes | str) -> Record:
     """Parse a line of the world program's output. Raises RecordError if the line is not a valid record, and
-    its subclass ContractVersionError if the program uses another version of the format than CONTRACT."""
+    its subclass ContractVersionError if the format's version in a WorldRecord is not CONTRACT."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

@@ -31,7 +31,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """The event that a job's emulated network is ready. `record` has its measurements, `raw` their JSON."""
+    """A job's emulated network is ready and was measured. `raw` is the JSON text of `record`."""
 
     record: WorldRecord
     raw: str
@@ -57,7 +57,7 @@ class LoadDone:
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """The end of transactions: a load test of a server. `raw` is the JSON text of `record`."""
+    """The end of a load test of a server (transactions). `raw` is the JSON text of `record`."""
 
     record: TransactionsRecord
     raw: str
@@ -78,13 +78,11 @@ Reported = WorldRecord | LoadRecord | TransactionsRecord
 def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
     """Return the event that reports `record`. `raw` is the JSON text of the record, as the program that
     emulates networks wrote it. `packets` has the captured packets if the record is of a page load."""
-    match record:
-        case WorldRecord():
-            return WorldBuilt(record, raw)
-        case LoadRecord():
-            return LoadDone(record, raw, packets)
-        case TransactionsRecord():
-            return TransactionsDone(record, raw)
+    if isinstance(record, WorldRecord):
+        return WorldBuilt(record, raw)
+    if isinstance(record, LoadRecord):
+        return LoadDone(record, raw, packets)
+    return TransactionsDone(record, raw)
 
 
 class Engine(Protocol):

@@ -1,4 +1,4 @@
-"""Pass recorded responses to the programs that emulate networks, in a file that no crash leaves behind."""
+"""Pass recorded responses to the programs that emulate networks, in a file that disappears after a crash."""
 
 from typing import IO
 
@@ -44,8 +44,8 @@ class BodiesFile(Closing):
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """Return a copy of the job with the offsets in this file of its page's responses. Return the job
-        unchanged if the file has no responses of its page."""
+        """Return a copy of the job that refers to its page's responses in this file, by path and offsets.
+        Return the job unchanged if the file has no responses of its page."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

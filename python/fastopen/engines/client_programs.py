@@ -1,4 +1,4 @@
-"""Find the programs that load pages or serve them on this machine, and their versions."""
+"""Find the external programs on this machine that load or serve pages, and their versions."""
 
 import shlex
 import shutil
@@ -17,7 +17,7 @@ SERVER_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def program_of(client: Client) -> Path:
-    """Return the path of an external client's program. Raises MachineError if it is not found."""
+    """Return the absolute path of an external client's program. Raises MachineError if it is not found."""
     if client.type.executables:
         return client.type.find()
     assert client.command is not None
@@ -33,8 +33,8 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 def with_programs(job: Job) -> Job:
     """Return a copy of the job with the absolute paths of the external programs that load and serve its page.
-    A known client, such as curl, gets its exit codes for HTTP errors. If it is installed in /usr, it cannot
-    access the user's files. Raises MachineError if a program is not found."""
+    The copy also has the exit codes for HTTP errors of a known client, such as curl. A known client in /usr
+    is isolated from the user's files. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -60,7 +60,7 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
     """Map each server's command line to a text that identifies its version: the SHA-256 of its program and of
-    the files that it names. Skip None. Raises MachineError if a program is not found."""
+    the files in its arguments. Skip servers that are None. Raises MachineError if a program is not found."""
     described = {}
     for words in servers:
         if words is not None:
@@ -70,8 +70,8 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map the label of each external client to its version. For a program that fastopen does not know, this
-    is its path and SHA-256. Raises MachineError if a program is missing or does not print its version."""
+    """Map the label of each external client to the version that its program prints; if fastopen does not know
+    the program, to its path and SHA-256. Raises MachineError if a program or its version is missing."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

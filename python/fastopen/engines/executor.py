@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
-A task of the executor runs some jobs in sequence. A worker refuses the task if its kernel or its world
-program, which emulates networks, differs, because the results might differ too."""
+A task of the executor runs some jobs in sequence. A worker refuses the task unless it has the same builds of
+the kernel and of the world program, which emulates networks, because other builds may give other results."""
 
 import itertools
 import os
@@ -37,10 +37,10 @@ from fastopen.engines.virtual import VirtualEngine, batches
 
 # Tasks submitted for each worker, including the one that it runs, so that no worker waits for its next task.
 AHEAD: Final = 2
-# A job is given up if this many workers were lost while they ran only this job.
+# A job fails for good after this many workers were lost while they ran only this job.
 LOSSES: Final = 3
 Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
-"""An event in the form in which a worker returns it: a record as its JSON text, with a load's packets."""
+"""An event as a worker returns it. For events that report a record: its JSON text, and a load's packets."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ExecutorEngine:
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
-        """The number of tasks whose workers died. Their jobs were submitted again or given up."""
+        """The number of tasks that failed because their workers died."""
         self._executor = executor
         self._maker = maker
 
@@ -118,8 +118,8 @@ class ExecutorEngine:
 
 
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a task and "". If the executor reports another error, return no events and its
-    text. Raises InputError, or MachineError if all workers are lost."""
+    """Return the events of a finished task and "". If the executor lost the task, return no events and a
+    reason. Raises the task's InputError or MachineError, or MachineError if all workers are lost."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
@@ -136,7 +136,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent, except for the first start of a job, which `run` has reported."""
+    """Yield the event that a worker sent, unless it is the first start of a job, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)
@@ -152,7 +152,7 @@ _turn = itertools.count(os.getpid())
 
 def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
     """Run jobs, given as JSON texts, in this process, and return events such as finished page loads. `maker`
-    names a kernel, and a program that emulates networks. Raises MachineError if this machine lacks them."""
+    identifies the kernel and the world program to use. Raises MachineError if this machine lacks them."""
     try:
         program, kernel = _program_and_kernel(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))

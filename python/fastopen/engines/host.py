@@ -34,7 +34,7 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 class WorldEngine:
     """An engine that runs jobs in up to `parallel` processes at once. Each process runs `command`, a program
-    that emulates a network. Each is bound to one of the CPUs `cores`, unless `cores` is empty.
+    that emulates a network. Each process is bound to one of the CPUs `cores`, unless `cores` is empty.
 
     Read the events of `run` in the main thread: a process is killed when the thread that started it ends."""
 
@@ -49,8 +49,8 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in its own process, and yield events. If a process fails, another runs the
-        jobs that it had not begun. `bodies` has recorded responses by page. Stop after `within_s` seconds."""
+        """Run each batch of jobs in its own process, and yield events. If a process fails, another process
+        runs the jobs that had not begun. `bodies` has recorded responses by page. Stop after `within_s` s."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _WorldProcesses(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -86,7 +86,7 @@ class HostEngine(WorldEngine):
 
 
 class _WorldProcesses(Closing):
-    """The running world processes. The end of the `with` block kills those that still run."""
+    """The running processes of the program that emulates networks. The end of the `with` block kills them."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
@@ -106,13 +106,11 @@ class _WorldProcesses(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        def attached(job: Job) -> Job:
-            return with_programs(self._bodies.attach(job))
-
         inherited, now = self._bodies.descriptors, time.monotonic()
         with interrupts_held_back():
             try:
-                world = WorldProcess(self._command, jobs, attempt, inherited, now, attached)
+                jobs = [with_programs(self._bodies.attach(job)) for job in jobs]
+                world = WorldProcess(self._command, jobs, attempt, inherited, now)
             except OSError as error:
                 message = f"{self._command[0]} cannot be started: {error.strerror or error}"
                 raise MachineError(message) from None
@@ -128,8 +126,8 @@ class _WorldProcesses(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait until `deadline` (time.monotonic) at most. Return new events, and programs that ended
-        or were killed."""
+        """Wait until a process writes output, ends or is late, at most until `deadline` (time.monotonic).
+        Return the new events, and the processes that ended or were killed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -190,8 +188,8 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the events that end a job early. First, each page load whose id is in `missing` is reported as
-    invalid because of `reason`. The last event is the job's end."""
+    """Yield the last events of a job: each page load whose id is in `missing`, reported as invalid because of
+    `reason`, and the job's end. None stands for no reason: the job is complete."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

@@ -21,7 +21,7 @@ WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "mod
 
 
 class DamagedResultError(Exception):
-    """A file that is not a complete result. The text gives the reason."""
+    """Raised if a file is not a complete result. The text gives the reason."""
 
 
 class KeptFile(NamedTuple):
@@ -31,17 +31,17 @@ class KeptFile(NamedTuple):
     """The path in the store: `FOLDER/FILE`."""
     bytes: int
     written_s: float
-    """The time of writing in seconds since 1970, or infinity if it is unknown."""
+    """The time of the last change in seconds since 1970, or infinity if it is unknown."""
 
     @property
     def unfinished(self) -> bool:
-        """Return True if the file is temporary: its writer is running or was interrupted."""
+        """Return True if the file is temporary: a process is writing it, or was interrupted."""
         return self.name.rpartition("/")[2].startswith(TEMPORARY)
 
 
 def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
-    """Open a store's files in a folder or at a URL. Raises InputError if the URL's protocol is unknown, and
-    MachineError if the URL cannot be reached."""
+    """Return an object that reads and writes the files of a store in a folder or at a URL. Raises InputError
+    if the URL's protocol is unknown, and MachineError if the URL cannot be reached."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -80,7 +80,7 @@ class FolderFiles:
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a new file atomically and return True; return False if the file exists already."""
+        """Write a new file atomically, and return True. If the file exists, do nothing and return False."""
         path = self._path(name)
         if path.exists():
             return False
@@ -97,7 +97,7 @@ class FolderFiles:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file atomically, and replace it if it exists."""
+        """Write a file atomically, replacing an existing file."""
         path = self._path(name)
         os.replace(self._temporary(path, data), path)
 
@@ -119,7 +119,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files of results, but not those in the folder of conflicting results."""
+        """Yield the files of results, including temporary files, but not conflicting results."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():

@@ -42,14 +42,14 @@ INPUT_COUNT: Final = 3
 
 @dataclass(frozen=True)
 class Maker:
-    """The program and kernel that ran a job. Together with the job and its bodies, they decide its result."""
+    """The program and kernel that ran a job. With the job and its bodies, they determine its result."""
 
     program: str
     """The SHA-256 of the world program."""
     kernel: str
     """The SHA-256 of the kernel."""
     arguments: tuple[str, ...]
-    """Required arguments of the kernel's command line."""
+    """The arguments that the kernel needs on its command line."""
 
     @property
     def digest(self) -> str:
@@ -97,7 +97,7 @@ class Result:
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        """Parse the content of a result's file. Raises DamagedResultError if it is damaged."""
+        """Parse the content of a result's file. Raises DamagedResultError if the content is damaged."""
         maker, digest, input_count, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
@@ -122,8 +122,8 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Parse the first line of a result's file. Return two digests, one of the program and kernel that made
-    the result, one of the other lines, and the numbers of inputs and records. Raises DamagedResultError."""
+    """Parse the first line of a result's file. Return `Result.maker`, the digest of the rest of the file, and
+    the numbers of inputs and of records. Raises DamagedResultError if the line is invalid."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
@@ -186,8 +186,8 @@ class ResultsStore:
         return found if found is not None and found.key == key else None
 
     def put(self, result: Result) -> None:
-        """Store a result, unless it is too large or disputed. Raise MachineError if a different result of the
-        same job is stored already, and move both into the folder DISPUTED."""
+        """Store a result, unless it is too large, or results of the same job have differed before. If the
+        stored result of the job differs, move both to the folder DISPUTED and raise MachineError."""
         if result.size > MAX_BYTES:
             return
         with self._using("written"):
@@ -210,8 +210,8 @@ class ResultsStore:
                 )
 
     def dispute(self, stored: Result, new: Result) -> tuple[str, str]:
-        """Put two different results of one job into the folder DISPUTED, and remove the stored one from its
-        place, so that neither is used. Return the paths or URLs of both files. Raises OSError."""
+        """Move the stored result of a job to the folder DISPUTED, and write a new, different result of this
+        job there, so that neither is used. Return the paths or URLs of both files. May raise OSError."""
         names = f"{DISPUTED}/{stored.key}.kept", f"{DISPUTED}/{stored.key}.again"
         for name, result in zip(names, (stored, new), strict=True):
             self.files.replace(name, result.packed())
@@ -220,7 +220,8 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Time a read or write (`what`: `read` or `written`). If it raises OSError, only set `complaint`."""
+        """Add the time of the `with` block, which reads or writes files, to `seconds`. If the block raises
+        OSError, set `complaint` instead of raising it. `what` is `read` or `written`, for the message."""
         started = time.perf_counter()
         try:
             yield
@@ -231,8 +232,8 @@ class ResultsStore:
 
 
 def without_job_id(raw: str, kind: str, job: str) -> str:
-    """Remove the job's id from the JSON text of a record, so that equal results have equal texts. `kind` is
-    the record's type. `with_job_id` is the inverse. Raises ValueError if `raw` lacks the id or type."""
+    """Return the JSON text of a record without the job's id, so that equal results have equal texts. `kind`
+    is the record's type. `with_job_id` is the inverse. Raises ValueError if `raw` lacks the type or id."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])
@@ -240,7 +241,7 @@ def without_job_id(raw: str, kind: str, job: str) -> str:
 
 
 def with_job_id(record: str, job: str) -> str:
-    """Restore the JSON text of a record from which `without_job_id` removed the id. The new id is `job`."""
+    """Return the JSON text of a record from which `without_job_id` removed the id, with the id `job`."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

@@ -30,14 +30,14 @@ from fastopen.engines.results_store import (
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the job's result can be stored. It can if fastopen's own client and servers run the job,
-    because only these give the same result each time, and if the job captures no packets."""
+    """Return True if the job's result can be stored: if fastopen's own client and servers run the job,
+    because only they give the same result each time, and if the job captures no packets."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
 class StoredEngine:
-    """An engine that reads results of jobs from a store. It runs jobs without a stored result on another
-    engine. If it stores a job's result, it yields the events of the job all at once, after it stored them."""
+    """An engine that reads results of jobs from a store, and runs jobs without a stored result on another
+    engine. If it can store the result of such a job, it yields the job's records together, after storing."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -86,8 +86,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events `made`, which another engine yields. For each job in `inputs_by_job`, first wait
-        for its end and store its result, then yield its records. `jobs` maps ids to jobs."""
+        """Yield the events `made` of the other engine. Hold back the records of jobs in `inputs_by_job` until
+        the result is stored. The dicts map ids of jobs to the jobs, and to their `Result.inputs`."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -110,8 +110,8 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, inputs: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result to store for a job that gave these `events`. `inputs` has the inputs of the job, and
-    `maker` the program and kernel that ran it. Return None if a page load is missing or must be repeated."""
+    """Return the result to store for a job that gave these `events`. `inputs` is `Result.inputs`, and `maker`
+    the program and kernel that ran the job. Return None if a page load is missing or must be repeated."""
     reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
     loads = [event.record for event in reported if isinstance(event, LoadDone)]
     if any(reason.kind in ATTEMPTS_BY_KIND for load in loads for reason in load.invalid):

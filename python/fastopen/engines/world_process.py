@@ -1,4 +1,4 @@
-"""Run one world program, which emulates a network: send its jobs, and parse the events that it reports."""
+"""Run one process of the world program, which emulates networks: send its jobs and parse its output."""
 # The module receives bytes and times as arguments and never waits, so that tests can produce every fault.
 
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 from base64 import b64decode
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A running world program, which emulates a network and loads pages over it, one job after another."""
+    """A process of the program that emulates networks and loads pages. It runs one job after another."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class WorldProcess:
         attempt: int,
         inherited: tuple[int, ...],
         now: float,
-        attach: Callable[[Job], Job] = lambda job: job,
     ) -> None:
         self.not_begun = deque(jobs)
         self.attempt = attempt
@@ -58,7 +57,7 @@ class WorldProcess:
         with temporary_file() as stdin:
             with filling():
                 for job in jobs:
-                    stdin.write(attach(job).model_dump_json().encode() + b"\n")
+                    stdin.write(job.model_dump_json().encode() + b"\n")
                 stdin.seek(0)
             # In its own process group, the world does not receive Ctrl-C, so fastopen can end it in order.
             self.process = subprocess.Popen(
@@ -82,8 +81,8 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Parse `data`, which the program wrote to its stdout or stderr. `descriptor` is the pipe to read it.
-        Return the events that it reports. `now` is the current time in s, to renew the timeout."""
+        """Process `data`, which was read from the pipe `descriptor` of the program's stdout or stderr. Return
+        the events that the data reports. `now` (time.monotonic) renews the timeout."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -152,7 +151,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the error that prevented page loads, or None. Call it after the process ended."""
+        """Return the reason for the program's failure; None: no failure. The process must have ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

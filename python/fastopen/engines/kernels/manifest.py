@@ -25,11 +25,11 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """An installed kernel whose manifest or program is changed or unreadable. The text names the fault."""
+    """Raised if an installed kernel's manifest or program is changed or unreadable. The text is the fault."""
 
 
 class Manifest(Part):
-    """The content of an installed kernel's `manifest.json`: its version, and what it was built from.
+    """The content of an installed kernel's `manifest.json`: the kernel's version, sources and build.
     `size_bytes` is the size of its program, `hz` the rate of its timer interrupts."""
 
     format: Literal[1] = FORMAT
@@ -54,7 +54,7 @@ class Manifest(Part):
     """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]
     conformance: str | None = None
-    """The last result of `fastopen kernel conform`; None: not run."""
+    """The last result of `fastopen kernel conform`, a test of the kernel's TCP; None: not run."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Write `line`, the result of a test of the kernel's TCP, to its manifest if the file is writable."""
+    """Write `line`, the result of a test of the kernel's TCP, into its manifest if the file is writable."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Return the text of the manifest's file: JSON, with one key per line."""
+    """Return the content of the manifest's file: JSON, with one key per line."""
     return json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n"
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal. Raises OSError if the file cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,8 +15,8 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files from which the virtual engine's kernel is built. `config` has its options. `unused` lists
-    source files not to unpack. A new kernel runs `trial` in a test. `headers` is precompiled for speed."""
+    """The files for building the virtual engine's kernel. `config` has its options. `unused` lists source
+    files not to unpack. `trial` is a C program that tests a new kernel. `headers` is precompiled."""
 
     config: Path
     patches: tuple[Path, ...]
@@ -26,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the SHA-256 of the kernel's options, without regard to their order and to comments."""
+        """Return the SHA-256 of the kernel's options, which ignores their order and comments."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
@@ -48,8 +48,8 @@ class Recipe:
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """Find the kernel options, patches and other files to build a kernel with in `folder`, by default in
-    fastopen's own. Raises MachineError if they are missing."""
+    """Find the files of a recipe in `folder`, by default in fastopen's own folder `kernel/`. Raises
+    MachineError if they are missing."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
@@ -58,7 +58,7 @@ def read_recipe(folder: Path | None = None) -> Recipe:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Map the name of each option of a kernel configuration to its line."""
+    """Map the name of each option in the text of a kernel configuration to its line."""
     return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}
 
 
@@ -69,7 +69,7 @@ def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
 
 
 def is_outdated(kernel: Kernel) -> bool:
-    """Return True if this fastopen has other options or patches than those a kernel was built with."""
+    """Return True if this version of fastopen would build a kernel with other options or patches."""
     try:
         recipe = read_recipe()
     except MachineError:

@@ -28,8 +28,8 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], dict[Path, str]]:
-    """Return all installed kernels: a list of the usable ones, the newest first, and a mapping from the
-    folders of damaged ones to their faults."""
+    """Return all installed kernels: a list of the usable kernels, the newest first, and a mapping from the
+    folder of each damaged kernel to its fault."""
     usable: list[Kernel] = []
     damaged: dict[Path, str] = {}
     for folder in _folders():
@@ -43,8 +43,9 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 
 def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
-    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
-    set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has changed."""
+    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or for the newest kernel if it is
+    not set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has
+    changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:
@@ -55,8 +56,8 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel with this name and SHA-256, which were recorded in a run. Raises
-    MachineError if no such kernel is installed, or if it is damaged."""
+    """Return the installed kernel with the name and SHA-256 that a run recorded. Raises MachineError if no
+    such kernel is installed, or if it is damaged."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
@@ -65,8 +66,8 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove an installed kernel, also a damaged one, and return its folder. Its name may be shortened if it
-    stays unique. Raises MachineError if not exactly one kernel matches, or if it cannot be removed."""
+    """Remove a usable or damaged kernel, and return the path of its removed folder. The name may be shortened
+    if it stays unique. Raises MachineError if not exactly one kernel matches, or if it cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {folder.name: folder for folder in damaged}
@@ -82,7 +83,7 @@ def remove(name: str) -> Path:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a Linux version, `7.3.4` or `7.3.4-rc1`, for sorting."""
+    """Return the numbers in a Linux version, for sorting: (7, 3, 4) for `7.3.4`."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
