@@ -72,9 +72,8 @@ class Client(Part):
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
     """The phases of resources to load; `load` is required. null: the default."""
     fixed_scripts: bool = False
-    """True if scripts of the page get the same times and random numbers in each load (only in `chromium`,
-    which runs scripts): `Date` begins at the time of the recording and advances with each call, and
-    `Math.random` returns a fixed sequence."""
+    """True if the page's scripts get the same times and random numbers in each load (only in `chromium`):
+    `Date` begins at the recording's time and advances with each call. `Math.random` has a fixed sequence."""
     screenshot: bool = False
     """True to keep a screenshot of the page at the end of a load (only with `chromium`)."""
     filmstrip: bool = False

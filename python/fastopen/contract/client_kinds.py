@@ -58,8 +58,7 @@ class ClientType:
     closed: str = ""
     """The tool's option to close a connection after each request."""
     executables: tuple[str, ...] = ()
-    """Names of the client's program; the first on the PATH is used. Empty: the loader, or a user's
-    command."""
+    """Names of the client's program. The first on the PATH is used. Empty: the loader or a user's command."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)

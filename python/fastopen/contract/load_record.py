@@ -109,8 +109,7 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """A connection's TLS handshake, as reported by the built-in loader, or by the origin for other
-    clients."""
+    """A connection's TLS handshake, reported by the built-in loader, or by the origin for other clients."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have

@@ -62,9 +62,8 @@ class ExecutorEngine:
     """An engine that runs jobs in virtual time as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Create an engine that runs `parallel` tasks at once, by default one for each worker, or for
-        each core if the number of workers is unknown. `maker` identifies the program and the kernel that
-        workers must run."""
+        """Create an engine that runs `parallel` tasks at once, by default one for each worker, or for each
+        core if their number is unknown. `maker` identifies the program and kernel that workers must run."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0

@@ -32,7 +32,7 @@ class Arm:
     """One of the compared ways to begin connections, with or without TFO, and its texts and style in reports.
     `words` names page loads of this kind in a sentence ("without TFO"). `condition` begins a sentence about
     them ("With warm cookies"). `visit` names the visit that they imitate ("a first visit (cold cookies)").
-    A report with room for only one way with TFO shows the one with the highest `preference`."""
+    A report with room for only one arm with TFO shows the arm with the highest `preference`."""
 
     name: ArmName
     role: Role
@@ -52,7 +52,7 @@ class Arm:
     visit: str = ""
     preference: int = 0
     encrypted: bool = False
-    """True if connections use TLS, with `security` set to `recorded` only those to https URLs."""
+    """True if connections use TLS. If the setting `security` is `recorded`, only those to https URLs do."""
 
     @property
     def fast_open(self) -> bool:
@@ -61,13 +61,13 @@ class Arm:
 
     @property
     def transport(self) -> Transport:
-        """Return the way in which the client connects to servers: `tcp`, `tfo`, `tls` or `tls+tfo`."""
+        """Return the protocols that begin a connection: `tcp`, `tfo`, `tls` or `tls+tfo`."""
         if self.encrypted:
             return "tls+tfo" if self.fast_open else "tls"
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return a copy of this way to begin connections, with TLS, or in cleartext if `tls` is None."""
+        """Return a copy of this arm whose connections use TLS, or cleartext if `tls` is None."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -157,12 +157,12 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value for loads without TFO, the baseline. Return None if the mapping has no baseline."""
+    """Return the mapping's value for the baseline, the arm without TFO; None if there is no such value."""
     return of_arm.get(BASELINE.name)
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the arms with these names that use TFO: with warm cookies first, then with cold cookies."""
+    """Return the arms among these that use TFO, first warm cookies, then cold cookies."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -170,12 +170,13 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value for loads with TFO, preferably with warm cookies; None if there is no such value."""
+    """Return the mapping's value for warm cookies if it has one, else for cold cookies, else None."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return `names` without `off` (no TFO), the baseline to compare with. Empty if `off` is missing."""
+    """Return the names of arms that can be compared with the baseline `off` (without TFO): all other `names`,
+    or an empty list if `names` lacks `off`."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,9 +185,9 @@ def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
     """Convert the words of --transports to names of arms (`off`, `warm`) and TLS settings (None: cleartext).
-    `tcp` and `tfo` give cleartext. `tls` and `tls+tfo` give the TLS settings in `tls`, or the default ones.
-    `recorded` and `recorded+tfo` give the same settings, but only for https URLs. If all words are names of
-    arms or `all`, return `tls` unchanged."""
+    `tcp` and `tfo` give cleartext. `tls` and `tls+tfo` give the TLS settings in `tls`, or the defaults if
+    there are none. `recorded` and `recorded+tfo` give the same settings, but only for https URLs. If all
+    words are names of arms or `all`, return `tls` unchanged."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

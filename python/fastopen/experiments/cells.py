@@ -1,4 +1,4 @@
-"""Define cells, such as one page over one network without TFO, and name them by the settings that vary."""
+"""Define cells, such as one page over one network without TFO, and label them by the settings that vary."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell(Comparison):
-    """The conditions of page loads, including TFO or its absence (`arm`). `index`: position in the plan."""
+    """The conditions of page loads, including the use of TFO (`arm`). `index`: position in `Plan.cells`."""
 
     index: int
     arm: Arm
@@ -36,7 +36,7 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
-    """Return the network, setup and engine that `at` names. If `at` is a Cell, add its arm (`warm`)."""
+    """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
     arm = getattr(at, "arm", None)
     return DesignPoint(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -54,15 +54,15 @@ class VaryingFactors:
     varying_rtt: bool
 
     def point(self, at: Comparison) -> DesignPoint:
-        """Return the network, setup and engine that `at` names, and the arm if `at` is a Cell."""
+        """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
-        """Return a label of the varying settings under the conditions `at`: `20 ms, 2 Mbit/s down`, `4g`."""
+        """Return a label with the values of the varying settings at `at`: `20 ms, 2 Mbit/s down`, `4g`."""
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
-        """Return the label of conditions with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
+        """Return the label of `name` with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.preposition} {self.name(at)}"
 
     @property
@@ -71,8 +71,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the conditions for which reports give a separate verdict on TFO: `HTTP/2, TLS 1.3`. The text
-        is empty if one verdict covers all conditions."""
+        """Return a label with the values at `at` of settings for which reports give separate verdicts on TFO:
+        `HTTP/2, TLS 1.3`. It is empty if one verdict covers all conditions."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -89,7 +89,7 @@ class VaryingFactors:
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Comparison, factor: Factor) -> str:
-        """Return the label of conditions without the value of `factor`: `20 ms` for `20 ms, 2 Mbit/s`."""
+        """Return the label of `name` without the value of `factor`: `20 ms` instead of `20 ms, 2 Mbit/s`."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
@@ -100,8 +100,8 @@ class VaryingFactors:
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Map names of settings to phrases with their values: those with the same value in the whole
-        experiment, unless it is the default. Leave out the RTT and the rates."""
+        """Map the name of each setting that has one value in the whole experiment, but not its default, to a
+        phrase with the value. Leave out the RTT and the rates."""
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}
@@ -113,7 +113,7 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Return the settings that vary in an experiment: of its networks, clients and servers, or engines."""
+    """Return the settings that vary in an experiment: among its networks, its setups, and `engines`."""
     points = [DesignPoint(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
@@ -142,7 +142,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """Return a unique label for each setup (client and servers), for ids of jobs. A single label is empty."""
+    """Return a unique label for each setup (client and servers), for ids of jobs; "" if there is only one."""
     points = [DesignPoint(experiment.networks[0], setup, "host") for setup in experiment.setups]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part != "network"]
     return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])

@@ -27,10 +27,10 @@ KINDS: Final = tuple(CLIENTS)
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client, the program that loads pages, with these settings. The keys are fields of `Client`.
-    `kind` names the program, by default fastopen's own `loader`. Settings that only other programs have are
-    ignored. `command` is a command line, as text or as a list of words. Raises ValueError for a wrong kind or
-    command, ValidationError for other wrong values."""
+    """Return the client with these settings. The keys are fields of `Client`. `kind` names the program that
+    loads pages, by default fastopen's own `loader`. Settings that this program does not support are ignored.
+    `command` is a command line, as text or as a list of words. Raises ValueError for an invalid kind or
+    command, and ValidationError for other invalid values."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -66,7 +66,7 @@ def _words(line: object) -> list[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Replace the placeholders in a client's command line by the page's URLs and HTTP version."""
+    """Return the client with the page's URLs and HTTP version for the placeholders in its command line."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -81,7 +81,7 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def requested_urls(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the distinct URLs that a client has to GET to load a page: those in the phase `load`."""
+    """Return the distinct URLs that a client has to GET for the load event: those in the phase `load`."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_url(one.url, tls) for one in wanted))
 
@@ -95,12 +95,12 @@ def served_url(url: str, tls: Tls | None = None) -> str:
 
 
 def default_request_heads(of: ClientType) -> RequestHeads:
-    """Return the default headers of a client: the `recorded` ones if it can send them, else its `own`."""
+    """Return the default of `request_heads`: `recorded` if the client can send such headers, else `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the servers' settings. If `bodies` is not set and the client reads bodies, set `synthetic`."""
+    """Return the servers' settings. If `bodies` is not set and the client reads bodies, it is `synthetic`."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -38,7 +38,7 @@ class ExperimentSpec(ExperimentFacts):
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     rig: list[dict[str, Any]] | str = Field(default_factory=list)
     """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py), or the
-    experiment that declares them."""
+    name of the experiment whose file declares them."""
 
 
 def experiment_of(
@@ -78,7 +78,8 @@ def experiment_of(
 def _split(
     document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """Split a parsed TOML file into settings that can vary, and other keys. Add errors to `problems`."""
+    """Split a parsed TOML file into the values of factors, by the factor's name, and other keys, such as
+    `network.named` or `title`. Add errors to `problems`."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:

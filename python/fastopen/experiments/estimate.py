@@ -48,7 +48,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Predict the time of the rest of a run. `pending` maps ids of jobs to ids of loads still to run."""
+        """Return a prediction for the rest of a run. `pending` maps ids of jobs to ids of loads to run."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -64,7 +64,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Predict the remaining seconds after `elapsed_s` seconds of a run; None if no load has finished."""
+        """Return the remaining seconds after `elapsed_s` seconds of a run; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

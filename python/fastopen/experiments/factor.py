@@ -35,7 +35,7 @@ class DesignPoint:
     setup: Setup
     engine: EngineName
     arm: Arm | None = None
-    """Arm of the cell; None if the point stands for the cells of all arms."""
+    """The arm (use of TFO); None if the conditions hold for all arms."""
 
     def part(self, name: Part) -> Any:
         if name in ("network", "arm"):
@@ -121,7 +121,7 @@ class Factor:
 
     @property
     def setting(self) -> str:
-        """Return the last part of the factor's TOML key: `version` for `tls.version`."""
+        """Return the last part of the factor's TOML key, such as `version` of `tls.version`."""
         return self.toml.rpartition(".")[2]
 
     @property
@@ -131,7 +131,7 @@ class Factor:
 
     @property
     def export(self) -> tuple[str, ...]:
-        """Return the factor's keys in the output of `--json`. Exported tables have columns of these names."""
+        """Return the factor's keys in the output of `--json`, which are also columns of exported tables."""
         return self.columns or (self.fields[0].rpartition(".")[2],)
 
     @property
@@ -160,7 +160,7 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """Return the words that are valid values, such as those of an enum, or `none`; may be empty."""
+        """Return the words that are valid values, such as `none`, or all values of an enum; may be empty."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
         return tuple(dict.fromkeys([*self.quantity.accepted, *(word for enum in enums for word in enum)]))
@@ -258,7 +258,7 @@ class Factor:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[DesignPoint]) -> bool:
-        """Return True if the setting has its default, or no value, under all these conditions (`points`)."""
+        """Return True if the factor has its default, or no value, under all these conditions (`points`)."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))

@@ -101,7 +101,7 @@ class RequestedSettings:
     named: tuple[NamedNetwork, ...] = ()
 
     def networks(self) -> list[Network]:
-        """Return the requested networks, without duplicates. Raises InputError."""
+        """Return the requested networks, without duplicates. Raises InputError if a setting is invalid."""
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
@@ -118,7 +118,7 @@ class RequestedSettings:
         return list({one.model_dump_json(): one for one in networks}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Yield the values of each network's factors. In a cross product, the RTT changes fastest."""
+        """Return the values of each network's factors. In a cross product, the RTT changes fastest."""
         networks = self.named
         if not networks and not self.values.keys() & {*_OF_THE_LINK}:
             networks = tuple(NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS)
@@ -145,7 +145,7 @@ class RequestedSettings:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a setting's requested or default values. Return [None] for a rate that a trace file sets."""
+        """Return a factor's requested or default values: [None] for a rate that a trace file replaces."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -154,7 +154,7 @@ class RequestedSettings:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the requested uses of TFO, such as `warm`, and a setup for each combination of client,
+        """Return the names of the requested arms, such as `warm`, and a setup for each combination of client,
         server, TCP and TLS settings. If large certificates are compared, add setups that reduce their cost,
         for example by compression. Raises InputError if a setting is invalid."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
@@ -249,16 +249,16 @@ class RequestedSettings:
             return Experiment(**requested, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error with a message, and a remedy that users can try. It names those of the settings
-        `names` that the user requested, or all of them if the user requested none."""
+        """Return an error with this message and remedy. It names the settings among `names` that the user
+        requested, or all of `names` if the user requested none of them."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def converted_errors(self, *parts: Part) -> Iterator[None]:
-        """In a `with` block, convert ValueErrors into InputErrors that name the wrong setting, such as
-        `--rtt`. If it is unknown, name requested settings of these `parts`, such as `tls`."""
+        """In a `with` block, convert ValueErrors into InputErrors that name the invalid setting, such as
+        `--rtt`. If it is unknown, they name all requested settings of these `parts`, such as `tls`."""
         try:
             yield
         except ValidationError as error:
@@ -307,7 +307,7 @@ def read_settings(
     named: object = None,
 ) -> RequestedSettings:
     """Check the settings that a user wrote, and convert them to base units. `written` maps their names to a
-    value, a list, a text with commas, or None (not requested). `named` lists predefined networks, such as
+    value, a list, a text with commas, or None (not set). `named` lists names of networks, such as
     `4g`. `combine` is `cross` for networks with all combinations of values, or `zip` for a network with the
     first values, one with the second values, and so on. Paths are relative to `folder`. Raises InputError,
     which names an invalid setting as the user wrote it in `source`: `--rtt`, or `network.rtt` in TOML."""
@@ -335,7 +335,7 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any], source: Set
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """Make paths of files in a command line absolute. A program's name without a slash stays unchanged."""
+    """Return a command line with absolute paths of files. A program's name without a slash is unchanged."""
     located = list(words)
     for number, word in enumerate(words):
         path = (folder / word).absolute()
@@ -382,13 +382,14 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """Return a network for each combination of settings such as `rtt="20ms,100ms"`. Raises InputError."""
+    """Return a network for each combination of the values of settings, such as `rtt="20ms,100ms"`. Raises
+    InputError if a value is invalid."""
     return read_settings(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return a setup (client and servers) for each combination of the values of settings. For example,
-    `profile="browser,mget"` makes two setups. Raises InputError if a value is invalid."""
+    """Return a setup (client and servers) for each combination of the values of settings, such as
+    `profile="browser,mget"`. Raises InputError if a value is invalid."""
     _, setups = read_settings(written, COMMAND_LINE).arms_and_setups()
     return setups
 
@@ -413,7 +414,7 @@ def _needed(factor: Factor) -> Factor:
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Leave out factors without effect, so that networks that differ only in these become equal."""
+    """Return `values` without factors that have no effect, so that equivalent networks become equal."""
     return {
         factor: value
         for factor, value in values.items()

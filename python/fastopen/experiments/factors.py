@@ -411,12 +411,12 @@ COLUMNS: Final = {name: factor.quantity.kind for factor in FACTORS for name in f
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the settings of these parts, such as `network` or `tls`, that users can set one by one."""
+    """Return the factors of these parts, such as `network` or `tls`, that have an option of their own."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 
 def cell_columns(point: DesignPoint) -> dict[str, Any]:
-    """Map the key of each setting in `--json`, such as `rtt_ms`, to its value under the given conditions."""
+    """Map the keys of all factors in `--json`, such as `rtt_ms`, to their values under these conditions."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS
@@ -425,7 +425,7 @@ def cell_columns(point: DesignPoint) -> dict[str, Any]:
 
 
 def flat_columns(point: DesignPoint) -> tuple[Any, ...]:
-    """Return the values of all settings for a row of an exported table with the columns COLUMNS."""
+    """Return the values of all factors under these conditions, for a table with the columns COLUMNS."""
     return tuple(
         factor.quantity.flat(value)
         for factor in FACTORS

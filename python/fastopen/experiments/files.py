@@ -24,7 +24,8 @@ def packaged_experiments() -> dict[str, Path]:
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """Return the packaged experiment of this name, or the experiment in this file. Raises InputError."""
+    """Return the packaged experiment of this name, or the experiment in this file. Raises InputError if there
+    is none, or if it is invalid."""
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
@@ -39,8 +40,8 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file. If the file has no `name`, the name is that of the file. With
-    `find_pages`, check that the experiment's pages exist. Raises InputError, which names file and key."""
+    """Return the experiment in a TOML file. Its default name is that of the file. With `find_pages`, check
+    that the experiment's pages exist. Raises InputError, with the file and the key, if it is invalid."""
     data = read_toml(path)
     problems: list[InputError] = []
     if find_pages and isinstance(pages := data.get("pages"), list):

@@ -32,9 +32,9 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """A published table of page load times, in published.csv, with which an experiment is compared. `unit`
-    and `misprints` correct printing errors. `swapped` is True if the columns of times with and without TFO
-    are exchanged. `same_rig` names other tables from the same test setup. `known` explains differences."""
+    """A published table of page load times, in published.csv, with which an experiment is compared. `unit`,
+    `misprints` and `swapped` correct printing errors: `swapped` is True if the columns of times with and
+    without TFO are exchanged. `same_rig` names other tables that come from the same test setup."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""
@@ -43,7 +43,7 @@ class PublishedTable(Part):
     unit: Literal["s", "ms"] | None = None
     """The correct unit of the times, if the table prints a wrong unit."""
     misprints: list[Misprint] = Field(default_factory=list)
-    """Misprinted times without TFO, each as printed and as it should be."""
+    """Misprinted times without TFO, each as a pair of the printed and the correct time."""
     swapped: bool = False
     same_rig: list[str] = Field(default_factory=list)
     known: list[str] = Field(default_factory=list)
@@ -141,7 +141,7 @@ class Experiment(ExperimentFacts):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms (with and without TFO) to compare with the setup at this index. Those with TFO are
+        """Return the arms (with and without TFO) to compare with the setup at this index. Arms with TFO are
         left out if all hosts use QUIC, because QUIC does not use TCP."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
@@ -149,7 +149,7 @@ class Experiment(ExperimentFacts):
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
-    """Return the default size of a link's queue in bytes; None (no limit) if the rate has no limit."""
+    """Return the default size in bytes of the queue of a link with this rate; None stands for no limit."""
     if rate_bit_per_s is None:
         return None
     return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

@@ -16,7 +16,7 @@ OOKLA: Final = "Ookla's medians of the United States in the third quarter of 202
 
 @dataclass(frozen=True)
 class NamedNetwork:
-    """An access network: its RTT and rates to and from the client, as users write them, and their source."""
+    """An access network: RTT (`13ms`), rates to and from the client (`24mbit`), and source of the figures."""
 
     rtt: str
     down: str
@@ -55,14 +55,14 @@ _BY_VALUE: Final = {
 
 
 def name_of(network: Network) -> str | None:
-    """Return the name, such as `4g`, of the network with these RTT and rates. None if it has no name."""
+    """Return the name of a network's RTT and rates, such as `4g`; None if they have no name."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _BY_VALUE.get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
 
 
 class _Named(Factor):
-    """A factor whose value is the name of a network. Tables show the name instead of the rates."""
+    """A factor whose value is the name of a network, such as `4g`, or None if the network has no name."""
 
     def values(self, point: DesignPoint) -> tuple[str | None, ...]:
         return (name_of(point.network),)

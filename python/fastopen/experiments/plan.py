@@ -40,8 +40,8 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that loads a page once in each compared way: without TFO, and with it. `cells` maps the id of
-    each page load to the index of its conditions in `Plan.cells`. `repeat` counts from 0."""
+    """A job that loads a page once with each arm (without and with TFO). `cells` maps the id of each page
+    load to the index of its cell in `Plan.cells`. `repeat` counts from 0."""
 
     job: Job
     comparison: Comparison
@@ -69,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if all repeats have the same result, because time is virtual and nothing is random."""
+    """Return True if all repeats of a comparison have the same result: time is virtual, nothing is random."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
@@ -103,8 +103,8 @@ def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of repeats with random inputs (`--vary`). It is smaller if each repeat has
-    many page loads. `pages` is the number of pages, and `auto` the engine to use for "auto"."""
+    """Return the default number of repeats with random inputs (`--vary`). It is lower if each repeat has many
+    page loads. `pages` is the number of pages, and `auto` the engine to use for "auto"."""
     loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
@@ -116,13 +116,13 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """Return a repeat's random inputs, such as its RTT. None if the experiment does not use `vary`."""
+    """Return the random inputs of a repeat, such as its RTT; None if the experiment does not use `vary`."""
     vary = experiment.vary
     return None if vary is None else vary.draw(experiment.seed, comparison.engine, repeat)
 
 
 def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
-    """Return the network and client of page loads, with random values for this repeat if `vary` is set."""
+    """Return the network and the client of a cell's load in a repeat, with random values if `vary` is set."""
     network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, repeat)
     return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
@@ -174,7 +174,7 @@ def _engines(experiment: Experiment, auto: EngineName) -> list[EngineName]:
 
 
 def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, EngineName]]:
-    """Return (network index, setup index, engine) for the rows of a page's table. Rows that differ only in
+    """Return (network index, setup index, engine) for each row of a page's table. Rows that differ only in
     the RTT follow each other. `auto` is the engine to use for "auto"."""
     engines = _engines(experiment, auto)
     first: dict[str, int] = {}
@@ -218,7 +218,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return changes that limit an external server to a page's `hosts`, or remove it if it serves none."""
+    """Return new values of fields of `origins`, with which an external server serves only a page's `hosts`.
+    If it serves none of these hosts, the values remove the server."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -263,15 +264,15 @@ def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) ->
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return the time in microseconds after which a page load is given up. It grows with the RTT, the number
-    of requests and the transfer time. It is at least two minutes and at most an hour."""
+    """Return the time limit of a page load in microseconds. It grows with the RTT, the number of requests and
+    the transfer time. It is at least two minutes and at most an hour."""
     waits_us = max(LOAD_TIMEOUT_MIN_US, ROUND_TRIPS * network.rtt_us * len(page.resources))
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
     return min(waits_us + slack_us, LOAD_TIMEOUT_MAX_US)
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that an idle link needs for a page's responses, plus those for its requests."""
+    """Return the seconds that an idle link needs to transfer a page's responses, plus those for requests."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     ways = ((received, network.down), (sent, network.up))

@@ -60,7 +60,7 @@ class PublishedCell(BaseModel):
         return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
 
     def printed_off(self, table: PublishedTable) -> float:
-        """Return the printed time without TFO. It is in the column for TFO if the columns are swapped."""
+        """Return the time without TFO as printed, from the column for TFO if `table.swapped`."""
         return self.plt_tfo if table.swapped else self.plt_off
 
     @property
@@ -80,7 +80,7 @@ class PublishedCell(BaseModel):
 
 @cache
 def all_published_cells() -> tuple[PublishedCell, ...]:
-    """Return all page load times from publications in published.csv. Raises InputError if it is unusable."""
+    """Return all rows of published.csv. Raises InputError if the file is unusable."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         return tuple(_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2))
 
@@ -108,8 +108,8 @@ def check_table(table: PublishedTable, source: SettingSource) -> None:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Return the published rows that the experiment can be compared with: those with a page, RTT and rates
-    that it also has. The keys are the page's name and the index of the network in the experiment."""
+    """Return the rows of the experiment's published table whose page, RTT and rates the experiment also has.
+    The keys are the page's name and the index of the network in the experiment."""
     table = experiment.published
     found = [] if table is None else _cells_of(table, table.experiment, experiment.networks)
     return {(page, network): cell for page, network, cell in found}

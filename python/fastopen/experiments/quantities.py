@@ -19,21 +19,21 @@ DEFAULT_QUEUE: Final = "default"
 @dataclass(frozen=True)
 class Quantity:
     """Functions for one kind of value, such as durations. `export` converts a value for JSON and exported
-    tables. `in_contract` returns True if jobs store the value unchanged."""
+    tables. `in_contract` returns True if a job contains the value unchanged."""
 
     read: Callable[[object], Any]
     """Function that converts user input to base units (us, bytes, bit/s) or raises UnitError."""
     write: Callable[[Any], str] = str
     """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
-    """Function that writes a value without its unit, for a column that names it; by default `write`."""
+    """Function that writes a value without its unit, for a column whose header has it; by default `write`."""
     kind: Kind = "text"
     """Type of the exported column: `int`, `float`, `text` or `flag`."""
     unit: str = ""
     """Unit of the exported column."""
     export: Callable[[Any], Any] = lambda value: value
     accepted: tuple[str, ...] = ()
-    """Accepted words in addition to those that the type of the job's field lists."""
+    """Words that are valid in addition to the values of the job's field, such as `none`."""
     in_contract: Callable[[Any], bool] = lambda _: True
 
     def in_column(self, value: Any) -> str:
@@ -142,7 +142,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (host, value). In TOML, an unquoted host `a.test` is a table `a` with a key `test`: join them."""
+    """Yield each host in a TOML table with its value. TOML reads the host a.test as a key in a table `a`."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{prefix}{name}.")
@@ -164,7 +164,8 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Parse `none`, a standard deviation such as `5ms`, or a largest deviation such as `uniform:5ms`."""
+    """Parse `none`, a standard deviation (`5ms`), or a largest deviation (`uniform:5ms`), as {"normal_us":
+    ...} or {"uniform_us": ...}. Return None for `none`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")

@@ -41,9 +41,9 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 class Property(BaseModel):
     """An assumption about a published measurement of page load times, such as a smaller initial window.
-    Assumptions with the same `name` exclude each other. `set` has new values for keys of our experiment's
+    Assumptions with the same `name` exclude each other. `set` has new values for keys of the experiment's
     file, and `off` has values only for loads without TFO. In loads with TFO, each response takes `tfo_ms`
-    longer. If `fitted` is set, our page is changed until its load times without TFO are close to the
+    longer. If `fitted` is set, the page is changed until its load times without TFO are close to the
     published ones. With `each_page`, the assumption may also hold for a single page."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -78,7 +78,7 @@ class Property(BaseModel):
         return self.pages is None or page in self.pages
 
     def of_one(self, page: str) -> "Property":
-        """Return a copy of this condition that holds only for `page`, with a name that includes the page."""
+        """Return a copy of this property that holds only for `page`, with a name that includes the page."""
         changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
         return self.model_copy(update=changes)
 
@@ -115,9 +115,9 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All sets of conditions ("rigs") under which published load times may have been measured. The conditions
-    are in `properties`. Those with the same name exclude each other. `base` is the experiment without them,
-    as the TOML `document` describes it."""
+    """All rigs, sets of conditions under which published load times may have been measured. The conditions
+    are in `properties`. Conditions with the same name exclude each other. `base` is the experiment without
+    them, as the TOML `document` describes it. Paths in `document` are relative to `folder`."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -139,7 +139,7 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the experiment's networks, then those of other published tables from its test setup."""
+        """Return the experiment's networks, then networks of other published tables from its test setup."""
         return self._same_rig_cells[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
@@ -159,13 +159,13 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield each set of test conditions (rig), small sets first. `order` sorts sets of equal size."""
+        """Yield all rigs, those with few conditions first. `order` is the sort key of rigs of equal size."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
 
     def neighbours(self, rig: Rig) -> list[Rig]:
-        """Return the sets of test conditions with one condition more than `rig`, or one changed value."""
+        """Return all rigs that have one condition more than `rig`, or one condition with another value."""
         return [
             self.ordered((*(other for other in rig if other.name != one.name), one))
             for one in self.properties
@@ -173,8 +173,8 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return `rig` with each combination of the conditions of one page that were declared for each page
-        (`each_page`), for one page after the other."""
+        """Return variants of `rig`. For each page, they have all combinations of the conditions that hold
+        only for this page (copies of conditions with `each_page`)."""
         found: list[Rig] = []
         for page in self.base.pages:
             copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]
@@ -184,8 +184,8 @@ class RigSpace:
         return found
 
     def shortest(self, rig: Rig) -> Rig:
-        """Return the same test conditions with fewer properties, if possible: make the value that most pages
-        have the value of all pages."""
+        """Return a rig with the same effect and, if possible, fewer conditions. If a condition with
+        `each_page` has a value for every page, the most common value becomes the value of all pages."""
         pages = self._pages_with_copies
         # Only values that are declared for each page can be moved between pages.
         for name in (alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)):
@@ -201,8 +201,8 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def reproduction(self, rig: Rig, page: str) -> Reproduction:
-        """Return the experiment that repeats the published measurement of a page under test conditions
-        (`rig`). Raises InputError if these conditions make the experiment invalid."""
+        """Return the experiments that repeat the published measurement of a page under the conditions `rig`.
+        Raises InputError if these conditions make an experiment invalid."""
         own = self.of_page(rig, page)
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -216,8 +216,8 @@ class RigSpace:
         )
 
     def of_page(self, rig: Rig, page: str) -> Rig:
-        """Return the test conditions of `rig` that hold for a page. A condition only for this page replaces
-        the condition of the same name for all pages."""
+        """Return the conditions of `rig` that hold for a page. A condition only for this page replaces the
+        condition of the same name for all pages."""
         # Return conditions for one page as those for all pages, so that equal page loads are recognized.
         own = [one for one in rig if one.is_about(page)]
         names = {one.name for one in own}
@@ -232,7 +232,7 @@ class RigSpace:
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """Return the condition of all pages of which `one` is a copy for a single page; else return `one`."""
+        """Return the condition of which `one` is a copy for a single page; `one` itself if it is no copy."""
         return self._of_all_pages.get(one, one)
 
     @cached_property
@@ -246,7 +246,8 @@ class RigSpace:
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the experiment for `page`, changed by the conditions `own`; `off`: for loads without TFO."""
+        """Return the experiment with only `page`, changed by the conditions `own`. With `off`, also apply
+        `Property.off`, the changes for loads without TFO."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
         for network in self.networks:
@@ -314,7 +315,7 @@ def _alone(name: str, page: str) -> str:
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    """Return the property, and copies for single pages if `each_page`: for those with published figures."""
+    """Return the property and, with `each_page`, a copy for each single page that has published figures."""
     pages = [page for page in base.pages if base.published is None or page in base.published.pages]
     return [one, *(one.of_one(page) for page in pages if one.each_page and one.is_about(page))]
 
@@ -370,8 +371,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
-    """Return a page of `objects` resources with `body_bytes` bytes in total: a document, and images that the
-    client requests at its end. All have equal sizes, or, if not `equal`, sizes in the ratios of `page`'s."""
+    """Return a page of `objects` resources with `body_bytes` bytes in total: a document, and images requested
+    at its end. Their sizes are equal or, if not `equal`, have the ratios of the sizes in `page`."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
@@ -387,7 +388,7 @@ def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
     """Return a page with one resource from each of `hosts` hosts: the document of `page`, then small scripts.
-    The client requests each script when it has received the whole resource before it."""
+    The client requests each script after it has received the preceding resource."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}

@@ -39,7 +39,7 @@ class Shard:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Return the text of sorted numbers, with consecutive numbers as ranges: `3, 7-9`."""
+    """Return sorted numbers as text, with consecutive numbers as ranges: `3, 7-9`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][1] + 1:

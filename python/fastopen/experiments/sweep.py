@@ -47,7 +47,7 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
-    """Return the setups with each of these kinds of clients instead of their own. A new client keeps the
+    """Return the setups with their client replaced by each of these kinds of clients. A new client keeps the
     settings that it supports. Raises ValueError for an unknown kind, or a kind that needs a command line."""
     own = {"kind", "name", "command"}
     # If any old setup keeps screenshots or filmstrips, all new setups do, because these do not change loads.
@@ -73,7 +73,7 @@ def setups_of(
 
 
 def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
-    """Combine settings into a setup. Change those that others rule out, such as `ech` if clients lack it."""
+    """Combine settings into a setup. TLS settings that the client does not support get their defaults."""
     if tls is None and origins.http == "recorded":
         origins = origins.model_copy(update={"http": "1.1"})
     if tls is not None:

@@ -13,7 +13,7 @@ MAX_BYTES: Final = 11 * MAX_LINES
 
 
 def read_trace(path: Path | str) -> list[int]:
-    """Return the times in a trace file, in milliseconds. Raises InputError with file and line."""
+    """Return the times in a trace file, in milliseconds. Raises InputError for an invalid line or file."""
     path = Path(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode("ascii")
@@ -38,5 +38,5 @@ def read_trace(path: Path | str) -> list[int]:
 
 
 def mean_rate_bit_per_s(rate_bit_per_s: int | None, trace_ms: list[int] | None) -> int | None:
-    """Return the mean rate of a trace, or `rate_bit_per_s` if there is no trace. None means no limit."""
+    """Return the mean rate of a trace in bit/s, or `rate_bit_per_s` without a trace. None means no limit."""
     return rate_bit_per_s if trace_ms is None else len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

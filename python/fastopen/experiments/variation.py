@@ -43,8 +43,7 @@ class Variation(Part):
     in virtual time at a random phase of the kernel's timers. `order`: shuffle simultaneous requests."""
 
     rtt: Share = 0.05
-    """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
-    about this share."""
+    """Spread of the RTT of the link and of hosts behind it, due to the time of day, routes and queues."""
     down: Share = 0.05
     """Spread of the rate to the client. Speed tests of the same line differ by a few per cent."""
     up: Share = 0.05
@@ -131,7 +130,7 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with one of its sets of server think times that fit the recording equally well."""
+        """Return the page with the set of server think times that `explanation` selects."""
         if self.explanation is None:
             return page.with_explanation(page.explanation)
         row = [page.explanation, *page.explanations]
@@ -151,7 +150,7 @@ class Draw:
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
-    """Derive a seed for one purpose, which `parts` name, from `seed`. It is the same on all machines."""
+    """Derive from `seed` a seed for the purpose that `parts` name. It is the same on all machines."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 

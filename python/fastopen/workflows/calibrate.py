@@ -43,7 +43,7 @@ class _Cached(BaseModel):
 
 
 class _Recording:
-    """A recorded page during the search for its server think times, which loads it again and again."""
+    """A recorded page, and the state of the search for its server think times, which loads the page often."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None
@@ -53,7 +53,7 @@ class _Recording:
         self._exchanges = imported.recording.exchanges
         self._searching = search_think_times(imported.page, self._exchanges)
         self.wanted = next(self._searching)
-        """The variants of the page that the search needs loaded next."""
+        """The variants of the page that the search needs to be loaded next."""
 
     @property
     def experiment(self) -> Experiment:
@@ -75,8 +75,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search for server think times with records of the page loads that it asked for in
-        `wanted`. None ends the search, because its time limit is reached."""
+        """Continue the search for server think times with the records of loads of the pages in `wanted`. None
+        ends the search, because its time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -96,11 +96,11 @@ class _Recording:
 def calibrated(
     imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
-    """Remove queueing delay from the server think times of recorded pages, and return the pages. To find it,
-    load each page over the network of its recorder, in virtual time. A page stays unchanged if this network
-    is unknown, or if this machine has no kernel for virtual time. It gets a note if loads fail. `within_s`
-    is the time limit for each group of pages that are loaded at once. `progress` receives a text about the
-    current page, the number of finished pages, and the number of all pages."""
+    """Return the pages, with queueing delay removed from the server think times of recorded pages. To find
+    the queueing delay, load each page over the network of its recorder, in virtual time. A page stays
+    unchanged if this network is unknown, or if this machine has no kernel for virtual time. If loads fail,
+    the page only gets a note. `within_s` is the time limit for each group of pages that are loaded at once.
+    `progress` receives a text about the current page, and the numbers of finished pages and of all pages."""
     pages = list(imported)
     networks = {
         place: network
@@ -172,7 +172,7 @@ def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
     """Load the pages that each recording's search for server think times needs next (`wanted`). Return the
-    records of loads that finish within `within_s` seconds. The key `0:2` is for page 2 of recording 0."""
+    records of loads that finish within `within_s` seconds. The key `0:2` stands for recording 0, page 2."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):

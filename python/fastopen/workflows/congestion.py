@@ -1,4 +1,4 @@
-"""Check before a run starts that the kernels have the congestion controls that the run needs."""
+"""Check before a run starts that the kernels have the TCP congestion controls that the run needs."""
 
 import difflib
 import re
@@ -46,7 +46,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """Return a minimal job, to test if a kernel has a congestion control."""
+    """Return a minimal job, which fails if the kernel lacks a congestion control."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
     free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

@@ -38,8 +38,8 @@ ONE_IS_ENOUGH: Final = "results are deterministic, so each case is loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
-    """Return the engine for `--engine auto`: `virtual` (virtual time) if its kernel is installed, or named by
-    `kernel` or the environment; otherwise `host` (real time)."""
+    """Return the engine for `--engine auto`: `virtual` (virtual time) if a kernel for it is installed, or if
+    `kernel` or the environment variable FASTOPEN_KERNEL names a kernel; otherwise `host` (real time)."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
 
@@ -63,8 +63,8 @@ def kernels_named(text: str | None) -> dict[str, str]:
 
 
 def on_virtual_engine(experiment: Experiment) -> Experiment:
-    """Return a copy of the experiment that runs on the virtual engine. Raises InputError if the experiment
-    demands the engine `host`."""
+    """Return a copy of the experiment that runs only on the engine `virtual`. Raises InputError if the
+    experiment requests the engine `host`."""
     if "host" in experiment.engines:
         raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
     return experiment.model_copy(update={"engines": ["virtual"]})
@@ -76,9 +76,8 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return the factors by which other processes on this machine now slow down page loads, by engine. Only
-    the engine `virtual` has a factor, as `host` is hardly affected. `parallel` is the number of parallel
-    loads by engine."""
+    """Map engines to the factor by which other processes now slow down their loads. Only `virtual` has a
+    factor, because `host` is hardly affected. `parallel` maps engines to the number of loads at once."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))
@@ -171,13 +170,14 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """Return the digests of the program that emulates networks and of the kernel. Results of the virtual
-    engine depend on both. Raises MachineError if the program cannot be read."""
+    """Return the digests of the kernel and of the program that emulates networks, which determine results of
+    the virtual engine. Raises MachineError if the program cannot be read."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
-    """Return the requested kernel, else that of a resumed run (`recorded`), else the best one installed."""
+    """Return the requested kernel (`asked` or FASTOPEN_KERNEL), else the kernel that the environment of a
+    resumed run (`recorded`) names, else the newest installed kernel."""
     before = recorded.get("virtual_kernel")
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)

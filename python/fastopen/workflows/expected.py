@@ -20,8 +20,8 @@ def measured(
 ) -> dict[tuple[str, ...], int | None]:
     """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
     with and without TFO. Return page load times in ns; None for an invalid load. Keys are tuples such as
-    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. `jobs` is the number of
-    emulated networks at once. `watch` is called after each event."""
+    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. `jobs` is the maximum number
+    of emulated networks at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
@@ -50,8 +50,8 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the page load times in ns in expected.csv, by (experiment, page, network, setup, use of TFO).
-    None stands for no valid load. Raises InputError if the table lacks the experiment."""
+    """Return the experiment's page load times in ns from expected.csv, with the keys of `measured`. None
+    stands for no valid load. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

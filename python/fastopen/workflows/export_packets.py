@@ -19,8 +19,8 @@ from fastopen.workflows.run import bodies_of, pages_of
 
 @dataclass
 class ExportedPackets:
-    """The numbers of page loads in an export of packets. The run had kept packets of `copied` loads, and the
-    export `repeated` other loads to record packets. `missing` counts loads without packets, by reason."""
+    """The numbers of page loads in an export of packets. Packets of `copied` loads were kept by the run.
+    Other loads were `repeated` to record their packets. `missing` counts loads without packets, by reason."""
 
     copied: int = 0
     repeated: int = 0

@@ -61,7 +61,7 @@ class PageLoads:
 
 
 def median_load(records: Sequence[LoadRecord]) -> LoadRecord:
-    """Return the load with the median page load time, the faster one if two are in the middle."""
+    """Return the load with the median page load time, the faster load if two are in the middle."""
     return sorted(records, key=lambda record: record.plt_ns or 0)[(len(records) - 1) // 2]
 
 

@@ -12,8 +12,8 @@ from fastopen.experiments.rigs import Reproduction, chain_of_hosts, page_answere
 from fastopen.pages import Page
 from fastopen.workflows.explained import CellTimes
 
-# A fit of a page to published times ends after this number of steps, if the relative error of no time is
-# larger, or if this number of steps in a row made the error no smaller.
+# A fit of a page to published times ends after FITS steps, if no time has a relative error above FIT_ERROR,
+# or if FITS_IN_VAIN steps in a row did not reduce the largest error.
 FITS: Final = 16
 FIT_ERROR: Final = 0.01
 FITS_IN_VAIN: Final = 4
@@ -89,13 +89,13 @@ class PageOnRig:
     @property
     def fit_key(self) -> str:
         """Return a key for the page and its settings without TFO. Pages with equal keys have equal load times
-        without TFO. So only one of them needs a search for the number and size of objects that fit."""
+        without TFO, so a fit of one page holds for all of them."""
         return f"{self.page.name} {self.reproduction.fitted} {self.reproduction.off.model_dump_json()}"
 
     def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
-        """Choose two or three published load times without TFO. To approach them, `improve_fit` changes the
-        number and size of the page's objects. `off_ms` has all such times in ms, by index of the network.
-        Begin with the objects of `like`, the same page fitted under other conditions, or with its own."""
+        """Choose two or three published load times without TFO, to which `improve_fit` fits the number and
+        size of the page's objects. `off_ms` has all such times in ms, by index of the network. Begin with the
+        objects of `like`, the same page fitted under other conditions, or with the page's own objects."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
@@ -109,8 +109,8 @@ class PageOnRig:
         self._best_fit = self._objects, self._bytes
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
-        """Return the indices of three networks. The second differs from the first only in the RTT, the third
-        only in the rates. None if there are none. `by_time` has indices in order of the published times."""
+        """Return the indices of three networks: the second differs from the first only in the RTT, the third
+        only in the rates. None if there are none. `by_time` has all indices, the shortest time first."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.reproduction.off.networks
@@ -165,7 +165,7 @@ class PageOnRig:
         return self.fit_error <= FIT_ERROR or self._fits == FITS or self._fits_in_vain == FITS_IN_VAIN
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Copy the number and size of objects from `other`. They make load times match published ones."""
+        """Copy the number and size of objects with which load times fit published ones best, from `other`."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property
@@ -173,9 +173,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`), if it is fitted. It is the published load
-        time without TFO minus the measured one, over one network. `off_ms` has the published times in ms, by
-        index of the network."""
+        """Set the client's assumed processing time (`added_ms`), if it is fitted: the published load time
+        without TFO (in ms, by network in `off_ms`) minus the measured time, over one network."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

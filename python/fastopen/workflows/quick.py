@@ -28,9 +28,8 @@ def quickened(
     jobs: int | None,
 ) -> tuple[Experiment, list[str]]:
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
-    seconds, if possible. `asked` has the names of the settings that the user chose, which stay unchanged.
-    `jobs` is the number of emulated networks at once. Return the shorter experiment, and a description of
-    each change."""
+    seconds, if possible. Return the shorter experiment, and a text about each part that was left out. `asked`
+    names the settings that the user chose, which stay. `jobs` is the number of emulated networks at once."""
     # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)
@@ -52,8 +51,8 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield changes that may shorten a run, in the order to try them: (new values of fields, description).
-    Leave settings in `asked` as the user chose them. `auto` is the engine to use for "auto"."""
+    """Yield changes that may shorten a run, in the order to try them, as pairs of new values of fields and a
+    description. Settings in `asked` stay as they are. `auto` is the engine to use for "auto"."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -81,7 +80,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the seconds that a run with these `repeats` takes on this machine, as busy as now, or `idle`.
+    """Estimate the seconds that a run with these `repeats` takes on this machine, as busy as now or `idle`.
     `jobs` is the number of emulated networks at once, and `auto` the engine to use for "auto"."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]

@@ -109,8 +109,8 @@ class RunOptions:
 @dataclass(frozen=True)
 class StartedRun:
     """A run that is ready to be executed: its `store` of page loads is open for writing, and its engines are
-    set up. `bodies` are recorded response bodies, by page. `limit` is a time limit. If the run's folder
-    cannot be created, `not_kept` is the error, and the run is only in memory."""
+    set up. `bodies` has recorded response bodies, by page. `limit` is a time limit. If the run's folder could
+    not be created, `not_kept` is the error, and the run is only in memory."""
 
     store: RunStore
     plan: Plan
@@ -205,8 +205,7 @@ def run_experiment(
 
 
 def _not_kept(error: InputError | MachineError) -> InputError | MachineError:
-    """Return an error about the default folder with the remedy to choose another one, unless the machine is
-    at fault."""
+    """Return a MachineError unchanged, and an InputError with the remedy to choose another folder."""
     if isinstance(error, MachineError):
         return error
     return InputError(error.message, error.place, "set FASTOPEN_RUNS to another folder")
@@ -241,10 +240,9 @@ def resume_run(
     folder: Path, options: RunOptions, observe: Observe, imported: Sequence[ImportedPage] | None = None
 ) -> ExecutedRun:
     """Execute the remaining loads of the run in `folder`, if any, and return its results. `observe` receives
-    the run before its execution.
-    Recorded bodies come from `imported`. If it is None, read them again from `options.inputs`, by default
-    from the run's own inputs. Raises InputError if the run cannot be read or its recorded bodies have
-    changed. Raises MachineError if this machine cannot execute the run."""
+    the run before its execution. Recorded bodies come from `imported`. If it is None, they are read again
+    from `options.inputs`, by default from the run's own inputs. Raises InputError if the run cannot be read
+    or its recorded bodies have changed. Raises MachineError if this machine cannot execute the run."""
     RunStore.absorb_log(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         kept = store.options.get("until")

@@ -43,9 +43,8 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 
 def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
-    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or for the newest kernel if it is
-    not set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has
-    changed."""
+    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
+    set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:

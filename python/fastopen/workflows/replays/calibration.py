@@ -2,7 +2,7 @@
 
 A recorded wait for a response consists of a round trip, queueing delays, and the server think time. If the
 recorder's network is known, loading the page over it without think times shows the network's part. It also
-shows the positions of references in bodies: how much had arrived when the next resource was requested."""
+shows the positions of references in bodies: the bytes that arrived before the next request."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -31,8 +31,8 @@ CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
 Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
-"""A generator that yields pages to load over the recorder's network. It receives a record of each page, or
-None if the time is over. It returns the calibration."""
+"""A generator that yields pages to load over the recorder's network. After each yield, it receives a record
+of each page's load, or None if the time limit is reached. It returns the calibration."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Calibration:
     ended the search. `found` is False if no load was valid, so that the page is as imported."""
 
     page: Page
-    """The page with think times free of queueing delay, and in `explanations` others that fit as well."""
+    """The page with think times without queueing delay, and in `explanations` other sets that fit as well."""
     complete: bool
     found: bool = True
 
@@ -49,9 +49,9 @@ class Calibration:
 @dataclass(frozen=True)
 class Misfit:
     """The differences between a recorded and an emulated page load: recorded minus emulated, by index of the
-    resource. `waits_us`: of the waits from a request to the first byte of its response. `discovery_us`: of
-    the times from the first byte of the initiator (the resource that refers to this one) to the request.
-    `discovery_bytes`: `discovery_us` as the number of bytes of the initiator that arrive in this time."""
+    resource. `waits_us`: differences of the wait from a request to the first byte of its response.
+    `discovery_us`: differences of the time from the initiator's first byte to the request. `discovery_bytes`:
+    `discovery_us`, converted to the number of bytes of the initiator that arrive in this time."""
 
     waits_us: dict[int, float]
     discovery_bytes: dict[int, float]
@@ -59,8 +59,7 @@ class Misfit:
 
     @property
     def errors_us(self) -> list[float]:
-        """Return the absolute differences in µs between recording and load: of all waits for responses, and
-        of all times from an initiator's first byte to a request."""
+        """Return the absolute values of all `waits_us` and all `discovery_us`."""
         return list(map(abs, (*self.waits_us.values(), *self.discovery_us.values())))
 
 
@@ -102,7 +101,7 @@ class _OutOfTimeError(Exception):
 @dataclass(frozen=True)
 class _Tried:
     """A variant of a page that was loaded. `errors` has the differences between recorded and emulated times.
-    `unlikely` is the negative log-likelihood of these, up to a constant; infinity if the load was invalid."""
+    `unlikely` is their negative log-likelihood, up to a constant; infinity if the load was invalid."""
 
     page: Page
     errors: Misfit
@@ -110,7 +109,7 @@ class _Tried:
 
     @property
     def cost(self) -> float:
-        """Return the sum to minimise: the negative log-likelihood, and the number of think times above 0."""
+        """Return the sum to minimise: the negative log-likelihood plus the number of think times above 0."""
         return self.unlikely + think_time_count(self.page)
 
 
@@ -165,7 +164,7 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
     """Correct the positions in bodies at which the client discovers resources. Then search for server think
-    times in two directions: upwards from 0, and downwards from those in the imported page. `certain` has the
+    times in two directions: upwards from 0, and downwards from the imported think times. `certain` has the
     indices of resources whose responses no queue delayed."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
@@ -187,7 +186,8 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Find server think times that can be 0 without a higher cost (`_Tried.cost`), by repeated halving."""
+    """Set server think times of the best page to 0 where this does not raise the cost (`_Tried.cost`). Try
+    all at once, and then repeatedly halve the set of resources."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.errors.waits_us if think_times[index]]
@@ -205,8 +205,8 @@ def _remove_needless(search: _Search) -> _Steps:
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
-    Errors are assumed to have a Laplace distribution, with the mean absolute error `error_us`, by default
-    that of `found`."""
+    Errors are assumed to have a Laplace distribution. `error_us` is its mean absolute error, by default that
+    of `found`."""
     # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
@@ -266,15 +266,15 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """Return the page, changed to fit its recording better. `found` has the differences between the recording
-    and a load of the page. Add the share `part` (0 to 1) of the difference in waits to each server think
-    time, up to its maximum in `most` (µs). Correct positions of references in bodies by their full error."""
+    and a load of the page. Server think times change by the share `part` (0 to 1) of the difference in waits,
+    up to their maximum in `most` (µs). Positions of references in bodies change by their full error."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
     """Return the page with server think times and positions of references corrected by the errors in `found`.
-    Only the think times of resources in `thinking` (indices) change. They stay between 0 and their value in
+    Only the think times of resources in `thinking` (indices) change. They stay between 0 and their maximum in
     `most` (µs). References stay in the order of their requests."""
     # Otherwise, corrections could swap references in the same packet, because bytes do not arrive evenly.
     resources = page.resources

@@ -1,6 +1,6 @@
-"""Compute the errors of replays and predictions, and find their causes.
+"""Compute the errors of load times of replays and predictions, and find their causes.
 
-The cause of an error is the step on the critical path that differs most from the recording or measurement."""
+A cause is the step of a request on the critical path that differs most from the recording or measurement."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ URL_SHOWN: Final = 60
 
 @dataclass(frozen=True)
 class Cause:
-    """A possible cause of a wrong page load time: one step of a request (such as `receiving`), with its
-    recorded and its replayed duration in milliseconds."""
+    """A possible cause of a wrong page load time: one step of the request for `url` (such as `receiving`),
+    with its recorded and its replayed duration in milliseconds."""
 
     url: str
     step: str
@@ -50,9 +50,9 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, request_delays_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step of a page load, such as `receiving` a resource, that differs most from the recording.
-    Only steps on the critical path count. Return None if none differs by at least WORTH_SAYING_MS. `record`
-    is the replayed load. `request_delays_ms` has the time by which the replay delayed each request."""
+    """Return the step of a page load, such as `receiving` a resource, whose duration in the replayed load
+    `record` differs most from the recording. Only steps on the critical path count. Return None if no step
+    differs by at least WORTH_SAYING_MS. `request_delays_ms` has the replay's delay of each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -87,15 +87,14 @@ def steps(
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
-    """Return the step whose durations in recording and replay differ most; None if no step differs by at
-    least WORTH_SAYING_MS."""
+    """Return the step that differs most; None if no step differs by at least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
 
 
 def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
-    """Yield the indices of the resources that led to the load event, from the last one back to the document.
-    After a resource comes the one that initiated its request."""
+    """Yield the indices of the resources that led to the load event: the resource that ended last before it,
+    the initiator of its request, and so on, back to the document."""
     ended = {
         request.resource: request.end_ns
         for request in record.requests
@@ -130,8 +129,8 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step on the critical path whose predicted duration differs most from the measured one.
-    `predicted` is a load of `page`, and `measured` of `original`. None if none differs by WORTH_SAYING_MS."""
+    """Return the step on the critical path whose predicted duration differs most from the measured duration;
+    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, `measured` one of `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
@@ -152,7 +151,8 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map indices in `page` to indices in `other` by method and URL. No resource of `other` occurs twice."""
+    """Map indices of resources of `page` to indices of different resources of `other` with the same method
+    and URL. Resources without a counterpart are left out."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
@@ -175,7 +175,7 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 class ValidatedReplay:
     """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
     critical path that differs most from the recording, if by at least WORTH_SAYING_MS. `lookups_ms` has the
-    durations of name lookups in ms as (recorded, replayed); 0 if none was recorded."""
+    (recorded, replayed) duration of each name lookup in ms; 0 if no lookup was recorded."""
 
     replay: Replay
     replayed_ms: float

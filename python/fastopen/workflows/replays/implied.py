@@ -1,4 +1,4 @@
-"""Derive the network that a recording implies, and the page to replay over it.
+"""Derive the network over which a page was recorded from the recording, and a page to replay over it.
 
 docs/measurements/replays.md lists the rules.
 
@@ -34,7 +34,7 @@ from fastopen.pages.recording import RecordedExchange, Recording
 from fastopen.pages.url import with_scheme
 
 WINDOW_MAX_SEGMENTS: Final = 1000
-# The upper bound of the rounding error in sums of a few recorded durations.
+# The upper bound of the rounding error in sums of a few recorded durations, in ms.
 ROUNDING_MS: Final = 1.0
 # A lookup that is shorter than this was answered by a cache of the recorder's machine.
 CACHED_MS: Final = 1.0
@@ -57,10 +57,10 @@ ARM: Final[ArmName] = HEADLINE.name
 @dataclass(frozen=True)
 class Rules:
     """The rules that derive a network and a page from a recording, to replay it. False or None turns a rule
-    off, to measure its effect. The link's rate is measured in a time window of `window_ms`."""
+    off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
-    """The time window in which the rate of the link is measured; None for a link without a rate."""
+    """The length of the time window in which the rate of the link is measured; None: no limit of the rate."""
     full_link: bool = True
     """Derive the rate only from times when the link was full. If False, use the largest rate."""
     initial_window: bool = True
@@ -72,7 +72,7 @@ class Rules:
     pushes: bool = True
     """Request a pushed resource together with its initiator. If False, request it when it is discovered."""
     handshakes: bool = True
-    """Use only recorded handshakes and lookups. If False, each connection has a TCP handshake."""
+    """Delay requests by the recorded handshakes and lookups. If False, emulate a TCP handshake instead."""
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
@@ -84,8 +84,8 @@ class Rules:
 @dataclass(frozen=True)
 class Replay:
     """The page, network and settings that were derived from a recorded page load, to replay it. The recorded
-    page load time is `recorded_ms`. `request_delays_ms` has the time by which each resource's request is
-    delayed, as recorded. `arm` selects page loads with or without TFO, such as `warm`."""
+    page load time is `recorded_ms`. `request_delays_ms` has the time by which the replay delays each
+    resource's request. `arm` selects page loads with or without TFO, such as `warm`."""
 
     page: Page
     network: Network
@@ -93,7 +93,7 @@ class Replay:
     tcp: Tcp
     origins: Origins
     tls: Tls | None
-    """The TLS settings of hosts with HTTP/3; None without such hosts. All other hosts use cleartext."""
+    """The TLS settings of hosts with HTTP/3; None if there are no such hosts. Other hosts use cleartext."""
     recorded_ms: float
     recording: Recording
     request_delays_ms: tuple[float, ...]
@@ -190,9 +190,9 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms by which a replay delays a request. It is the recorded time of the name lookup
-    (unless the replay emulates lookups), plus the handshake if `shared` (HTTP/2 or HTTP/3), plus the wait
-    for a free connection if `waits`. Return 0 if `rules.handshakes` is False."""
+    """Return the time in ms by which a replay delays a request: the recorded name lookup (unless the replay
+    emulates lookups), plus the recorded handshake if the host is `shared` (HTTP/2 or HTTP/3), plus the
+    recorded wait for a free connection if `waits`; 0 if `rules.handshakes` is False."""
     # A busy recording machine may have caused the wait. Without `waits`, the replay waits for one of six.
     if not rules.handshakes:
         return 0.0
@@ -207,7 +207,7 @@ def _sent_together(
     delays: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return the delay of each request in ms: as in `delays`, or more. If requests to a host in `shared`
+    """Return the delay of each request in ms, as in `delays` or longer. If requests to a host in `shared`
     (HTTP/2 or HTTP/3) were sent almost together, longer delays let the replay send them together."""
     # They were sent together, in order, when the connection was ready. But recordings round each duration. An
     # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
@@ -228,8 +228,8 @@ def _sent_together(
 def shared_and_quic_hosts(
     resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
 ) -> tuple[list[str], list[str]]:
-    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and those among them for
-    which more requests used HTTP/3 than HTTP/2."""
+    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and the hosts among these
+    for which more requests used HTTP/3 than HTTP/2."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -241,7 +241,7 @@ def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the link's rate in bit/s; None if it is unknown, or too high to matter."""
+    """Return the recorded link's rate in bit/s; None if it is unknown, or too high to matter."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -266,7 +266,7 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
     """Return the network, with a DNS resolver if `rules.names` requires one. Its RTT is the shortest recorded
-    lookup that no cache answered. Raises InputError for the page `name` if it has no such lookup."""
+    lookup that no cache answered. Raises InputError for the page `name` if there is no such lookup."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -300,9 +300,9 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """Shorten the recorded RTT to a host if bodies, sent with TCP's slow start, would else arrive later than
-    recorded. Add the difference to server think times, so that responses begin as before. Return the changed
-    page and recording. `rate` is in bit/s, and `window` is the initial congestion window in segments."""
+    """Shorten the recorded RTT to a host if otherwise its bodies, sent with slow start, would arrive later
+    than recorded. Add the difference to server think times, so that responses begin as before. Return the
+    changed page and recording. `rate` is in bit/s, and `window` the initial congestion window in segments."""
     # A host's only handshake may have been slow, or its initial window may be larger than other hosts'.
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
@@ -326,9 +326,9 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. As
-    `rules` permit, add handshakes with HTTP/1.1 hosts (those not in `shared`), server pushes, and slow
-    sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
+    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. If
+    `rules` require them, the page also has the handshakes with HTTP/1.1 hosts (hosts not in `shared`), server
+    pushes, and slow sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
 
     def changed(number: int, exchange: RecordedExchange, delay: float) -> Resource:
         resource = page.resources[number]
@@ -354,7 +354,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the ms over which the replay's server spreads the sending of a body."""
+    """Return the time in ms over which the replay's server spreads a body; 0: as fast as possible."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
