@@ -327,7 +327,7 @@ class LoadRecord(RecordPart):
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count
-    """The time at which the load began."""
+    """The time at which the load began, in milliseconds since 1970 (UTC)."""
     client_address: str
     """The client's address, different for each load; with both versions of IP, its IPv6 address."""
     cookies_before: Count

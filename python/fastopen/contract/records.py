@@ -97,7 +97,7 @@ class WorldRecord(RecordPart):
     type: Literal["world"]
     job: str
     contract: Count
-    """The version of the contract that the program speaks."""
+    """The version of the format of jobs and records that the program uses."""
     engine: EngineName
     """The clock of the loads: this machine's clock (`host`), or that of a separate kernel (`virtual`)."""
     link: Literal["program", "kernel"]
@@ -160,7 +160,7 @@ class TransactionsRecord(RecordPart):
     invalid: Items[Invalid]
     """The reasons why the transactions do not count. Overload, a flood or a new key are not such reasons."""
     started_unix_ms: Count
-    """The time at which transactions began."""
+    """The time at which transactions began, in milliseconds since 1970 (UTC)."""
     cookies_before: Count
     """The number of hosts whose cookie the client held at the beginning."""
     begun: Count
@@ -187,7 +187,7 @@ class TransactionsRecord(RecordPart):
     """Latencies of answered transactions, from when they were due to their last byte: a histogram (HDR, four
     significant digits), as pairs of a value and its number of occurrences."""
     late: Count
-    """The number of transactions that began more than `late_us` after they were due."""
+    """The number of transactions that began more than the job's `late_us` after they were due."""
     lateness_us: list[Pair]
     """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count

@@ -65,7 +65,7 @@ class TransactionsDone:
 
 @dataclass(frozen=True)
 class JobEnded:
-    """The end of a job. `fault` is the reason why the job is incomplete, or None."""
+    """The end of a job. `fault` is the reason why the job is incomplete, or None if it is complete."""
 
     job: str
     fault: str | None
@@ -86,7 +86,7 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """Runs jobs. Each job loads a page several times over an emulated network."""
+    """An object that runs jobs. Each job loads a page several times over an emulated network."""
 
     @property
     def parallel(self) -> int:

@@ -40,7 +40,7 @@ AHEAD: Final = 2
 # A job fails for good after this many workers were lost while they ran only this job.
 LOSSES: Final = 3
 Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
-"""An event as a worker returns it. For events that report a record: its JSON text, and a load's packets."""
+"""An event as a worker returns it: a job's start or end, or a record's JSON text with a load's packets."""
 
 
 @dataclass(frozen=True)

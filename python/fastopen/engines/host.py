@@ -126,8 +126,8 @@ class _WorldProcesses(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait until a process writes output, ends or is late, at most until `deadline` (time.monotonic).
-        Return the new events, and the processes that ended or were killed."""
+        """Wait until a process writes output, ends or exceeds its time limit, at most until `deadline`
+        (time.monotonic). Return the new events, and the processes that ended or were killed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -189,7 +189,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
     """Yield the last events of a job: each page load whose id is in `missing`, reported as invalid because of
-    `reason`, and the job's end. None stands for no reason: the job is complete."""
+    `reason`, and the job's end. `reason` is None if the job is complete."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

@@ -37,7 +37,7 @@ def can_be_stored(job: Job) -> bool:
 
 class StoredEngine:
     """An engine that reads results of jobs from a store, and runs jobs without a stored result on another
-    engine. If it can store the result of such a job, it yields the job's records together, after storing."""
+    engine. If the result of such a job can be stored, its records are yielded only after the job's end."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -87,7 +87,7 @@ class StoredEngine:
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
         """Yield the events `made` of the other engine. Hold back the records of jobs in `inputs_by_job` until
-        the result is stored. The dicts map ids of jobs to the jobs, and to their `Result.inputs`."""
+        the result is stored. `jobs` maps ids to jobs, and `inputs_by_job` ids to `Result.inputs`."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

@@ -52,7 +52,7 @@ def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Return the jobs of each kernel: assign each job to the kernel with the least work so far."""
+    """Assign jobs, sorted by falling work, to the kernel with the least work. Return each kernel's jobs."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap

@@ -24,7 +24,7 @@ class Role(StrEnum):
     CONTROL = "control"
     """The second baseline of an A/A test. Any saving that it seems to have is noise."""
     TREATMENT = "treatment"
-    """An arm whose saving over the baseline is judged."""
+    """An arm whose saving compared with the baseline is judged."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class VaryingFactors:
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
-        """Return the label of `name` with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
+        """Return the label that `name` returns, after a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.preposition} {self.name(at)}"
 
     @property
@@ -89,7 +89,7 @@ class VaryingFactors:
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Comparison, factor: Factor) -> str:
-        """Return the label of `name` without the value of `factor`: `20 ms` instead of `20 ms, 2 Mbit/s`."""
+        """Return a label as `name` does, without the value of `factor`: `20 ms` for `20 ms, 2 Mbit/s`."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 

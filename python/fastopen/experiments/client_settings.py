@@ -66,7 +66,8 @@ def _words(line: object) -> list[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client with the page's URLs and HTTP version for the placeholders in its command line."""
+    """Return the client. Placeholders in its command line are replaced by the page's URLs and HTTP
+    version."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -100,7 +101,7 @@ def default_request_heads(of: ClientType) -> RequestHeads:
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the servers' settings. If `bodies` is not set and the client reads bodies, it is `synthetic`."""
+    """Return `origins`, with `bodies` set to `synthetic` if it is unset and the client reads bodies."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

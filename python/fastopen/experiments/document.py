@@ -51,8 +51,8 @@ def experiment_of(
 ) -> Experiment:
     """Return the experiment that a parsed TOML file, or a mapping with the same keys, describes. `folder` is
     the base of relative paths. `factors` maps settings such as `rtt` to values that replace the file's.
-    `combine` and `named` are defaults of the keys `network.combine` and `network.named`. Raises one
-    InputError with all errors. `source` names the file in their messages."""
+    `combine` and `named` are defaults of the keys `network.combine` and `network.named`. If the document is
+    invalid, raises one InputError with all errors. `source` names the file and its keys in messages."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

@@ -1,4 +1,4 @@
-"""Estimate how long a run takes from page sizes and RTTs, and refine the estimate as page loads finish."""
+"""Estimate a run's duration from page sizes and RTTs, and refine the estimate as page loads finish."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

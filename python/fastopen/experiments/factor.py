@@ -87,13 +87,14 @@ class Factor:
     first_flight: bool = False
     """True if the factor decides how connections begin. Reports compare cells that differ only in it."""
     natural: Callable[[DesignPoint], tuple[Any, ...]] | None = None
-    """Function that returns the default of each field at a point, if it depends on other settings or differs
-    from the job's. A table does not show a factor that has only these values."""
+    """Function that returns each field's default under given conditions, if it depends on other settings or
+    differs from the job's default. A table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True for a value that makes loads random, even in virtual time. None: no value
     makes loads random."""
     needs: tuple[str, Any] | None = None
-    """Another field of the part, and the value of that field with which this factor has no effect."""
+    """Name of another field of the part, and the value of that field that leaves this factor without
+    effect."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False
@@ -244,7 +245,7 @@ class Factor:
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on other settings, as for factors of TLS, which need TLS."""
+        """Return True if the default depends on other settings, such as on the use of TLS."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[DesignPoint]) -> bool:

@@ -47,7 +47,7 @@ class PublishedTable(Part):
     swapped: bool = False
     same_rig: list[str] = Field(default_factory=list)
     known: list[str] = Field(default_factory=list)
-    """Sentences for reports: other reasons why the published figures differ from this experiment's."""
+    """Further reasons why the published figures differ from this experiment's, as sentences for reports."""
 
 
 class Setup(Part):
@@ -141,8 +141,8 @@ class Experiment(ExperimentFacts):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms (with and without TFO) to compare with the setup at this index. Arms with TFO are
-        left out if all hosts use QUIC, because QUIC does not use TCP."""
+        """Return the arms (with and without TFO) that are compared in the setup at this index. Arms with TFO
+        are left out if all hosts use QUIC, because QUIC does not use TCP."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

@@ -115,7 +115,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs, sets of conditions under which published load times may have been measured. The conditions
+    """All rigs: sets of conditions under which published load times may have been measured. The conditions
     are in `properties`. Conditions with the same name exclude each other. `base` is the experiment without
     them, as the TOML `document` describes it. Paths in `document` are relative to `folder`."""
 
@@ -228,7 +228,7 @@ class RigSpace:
         return [*dict.fromkeys(page for one in self._of_all_pages for page in one.pages or ())]
 
     def is_copy(self, one: Property) -> bool:
-        """Return True if this condition of a single page was declared for each page (`each_page`)."""
+        """Return True if `one` is the copy, for a single page, of a condition with `each_page`."""
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:

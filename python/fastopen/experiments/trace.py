@@ -13,7 +13,7 @@ MAX_BYTES: Final = 11 * MAX_LINES
 
 
 def read_trace(path: Path | str) -> list[int]:
-    """Return the times in a trace file, in milliseconds. Raises InputError for an invalid line or file."""
+    """Return the times in a trace file, in milliseconds. Raises InputError if the file is invalid."""
     path = Path(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode("ascii")

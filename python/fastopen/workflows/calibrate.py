@@ -75,7 +75,7 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search for server think times with the records of loads of the pages in `wanted`. None
+        """Continue the search for server think times with a record of a load of each page in `wanted`. None
         ends the search, because its time limit is reached."""
         self.loads += len(records or ())
         try:

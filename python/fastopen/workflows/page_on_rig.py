@@ -165,7 +165,7 @@ class PageOnRig:
         return self.fit_error <= FIT_ERROR or self._fits == FITS or self._fits_in_vain == FITS_IN_VAIN
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Copy the number and size of objects with which load times fit published ones best, from `other`."""
+        """Copy the best fit of `other`: the number and size of objects, and the networks used for the fit."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property

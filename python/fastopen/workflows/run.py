@@ -81,7 +81,7 @@ class RunOptions:
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
     keep_going: bool = False
-    """True to continue even if the first loads with one use of TFO are all invalid for one reason."""
+    """True to continue even if the first loads of an arm are all invalid for the same reason."""
     watched: Watched = NOTHING_ELSE
     """The data to keep of each load in addition to its record. A resumed run keeps its own choice."""
     shard: Shard | None = None

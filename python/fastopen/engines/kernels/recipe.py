@@ -26,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the SHA-256 of the kernel's options, which ignores their order and comments."""
+        """Return the SHA-256 of the kernel's options. Their order, and comments, do not change it."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property

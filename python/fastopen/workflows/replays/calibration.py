@@ -186,8 +186,8 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set server think times of the best page to 0 where this does not raise the cost (`_Tried.cost`). Try
-    all at once, and then repeatedly halve the set of resources."""
+    """Set server think times of the best page to 0 if this does not raise the cost (`_Tried.cost`). Try all
+    at once. If the cost rises, try each half, and so on."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.errors.waits_us if think_times[index]]

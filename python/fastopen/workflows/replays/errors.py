@@ -39,7 +39,8 @@ AnyCause = TypeVar("AnyCause", bound=Cause)
 
 class Moments(NamedTuple):
     """The times of one request, in ms since the start of the page load: the client needs the resource
-    (`asked`), has a connection and sends the request (`sent`), and receives the response."""
+    (`asked`), sends the request on a connection (`sent`), and receives the response (`first_byte` to
+    `end`)."""
 
     asked: float
     sent: float
@@ -87,7 +88,7 @@ def steps(
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
-    """Return the step that differs most; None if no step differs by at least WORTH_SAYING_MS."""
+    """Return the step whose durations differ most; None if none differs by at least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
 

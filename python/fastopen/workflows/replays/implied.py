@@ -60,11 +60,11 @@ class Rules:
     off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
-    """The length of the time window in which the rate of the link is measured; None: no limit of the rate."""
+    """The length of the time window in which the link's rate is measured; None: a link without rate limit."""
     full_link: bool = True
     """Derive the rate only from times when the link was full. If False, use the largest rate."""
     initial_window: bool = True
-    """Enlarge the initial window for responses that arrived in one flight."""
+    """Enlarge the initial congestion window for responses that arrived in one flight."""
     round_trips: bool = True
     """Shorten a host's round trip to fit the times of its bodies. If False, use its shortest handshake."""
     sending: bool = True
@@ -78,7 +78,7 @@ class Rules:
     waits: bool = True
     """Let HTTP/1.1 requests wait for a connection as recorded; if False, until one of six is free."""
     names: NameLookup = "none"
-    """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
+    """The protocol of emulated name lookups. With `none`, lookups are delays as recorded."""
 
 
 @dataclass(frozen=True)
