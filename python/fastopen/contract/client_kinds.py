@@ -96,7 +96,7 @@ class ClientType:
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     works_with_servers: bool = False
-    """True if the client can use an external server (`--server`), so it reports its own requests."""
+    """True if the client can use an external server (`--server`): the client itself reports its requests."""
     deterministic: bool = True
     """True if the client itself adds no randomness, so loads in virtual time can repeat exactly."""
     start_s: float = 0.0
@@ -118,7 +118,8 @@ class ClientType:
         return self.http_in_the_clear | self.http_over_tls
 
     def find(self) -> Path:
-        """Return the path of the client's program. If it is missing, raises MachineError with its package."""
+        """Return the path of the client's program. Raises MachineError, with its package, if it is
+        missing."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(

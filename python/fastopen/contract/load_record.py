@@ -48,13 +48,13 @@ class Request(RecordPart):
     """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or
     names another version of the same picture (`srcset`)."""
     connection: Count | None
-    """The id of the connection that carried the request."""
+    """The id of the connection that carried the request; null: none did."""
     queued_ns: Nanoseconds | None
     """The time at which the client knew of the resource and had finished the preceding processing."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
-    """The time at which the connection was writable; null unless the request was the connection's first."""
+    """The time at which the connection became writable; null unless the request was its first."""
     sent_ns: Nanoseconds | None
     """The time at which the client began to write the request."""
     first_byte_ns: Nanoseconds | None
@@ -199,7 +199,7 @@ class Connection(RecordPart):
     opened_ns: Nanoseconds
     """The time at which the client called `connect`."""
     connected_ns: Nanoseconds | None
-    """The time at which the connection was writable; null: never."""
+    """The time at which the connection became writable; null: never."""
     handshake_us: Count | None
     """The time from opening to the end of the TCP handshake; null: QUIC, or the client did not wait."""
     tls: TlsSession | None = None

@@ -20,11 +20,8 @@ SessionStart = Literal["none", "resumed", "early"]
 KeyShare = Literal["x25519mlkem768", "mlkem1024", "x25519", "secp256r1"]
 CertificateCompression = Literal["none", "brotli", "zlib"]
 TlsVersion = Literal["1.2", "1.3"]
-
-
-def _current_name(bodies: object) -> object:
-    """Return `synthetic` for `structural`, its name in old job files. Return other values unchanged."""
-    return "synthetic" if bodies == "structural" else bodies
+# `synthetic` bodies are `structural` in old job files.
+_Renamed: Final = BeforeValidator(lambda bodies: "synthetic" if bodies == "structural" else bodies)
 
 
 class Origins(Part):
@@ -64,7 +61,7 @@ class Origins(Part):
     """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
     """The path of the file with the recorded bodies; null: there are none."""
-    bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_current_name)] = "filler"
+    bodies: Annotated[Literal["filler", "synthetic", "recorded"], _Renamed] = "filler"
     """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
     the page's sizes that make a browser request exactly the page's resources, see
     [synthetic bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header

@@ -3,7 +3,7 @@
 Options, table columns and phrases are in the order of FACTORS, except that the RTT is a table's last column.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_args
 
 from fastopen.contract import Origins, Tls
@@ -417,17 +417,15 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
 
 def cell_columns(point: DesignPoint) -> dict[str, Any]:
     """Map the keys of all factors in `--json`, such as `rtt_ms`, to their values under these conditions."""
-    return {
-        name: factor.quantity.export(value)
-        for factor in FACTORS
-        for name, value in zip(factor.export, factor.values(point), strict=False)
-    }
+    return {name: factor.quantity.export(value) for factor, name, value in _exported(point)}
 
 
 def flat_columns(point: DesignPoint) -> tuple[Any, ...]:
     """Return the values of all factors under these conditions, for a table with the columns COLUMNS."""
-    return tuple(
-        factor.quantity.flat(value)
-        for factor in FACTORS
-        for _, value in zip(factor.export, factor.values(point), strict=False)
-    )
+    return tuple(factor.quantity.flat(value) for factor, _, value in _exported(point))
+
+
+def _exported(point: DesignPoint) -> Iterator[tuple[Factor, str, Any]]:
+    for factor in FACTORS:
+        for name, value in zip(factor.export, factor.values(point), strict=False):
+            yield factor, name, value
