@@ -229,7 +229,7 @@ class Connection(RecordPart):
 
 class GivenUp(RecordPart):
     """Counts of connections that the client closed without a request, before a segment from the server
-    arrived (SYN_SENT). Browsers close surplus connections in this way. They do not make a load invalid."""
+    arrived (SYN_SENT). Browsers do this with surplus connections. A load with such connections can be valid."""
 
     connections: Count = 0
     syn_data: Count = 0

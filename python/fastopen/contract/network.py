@@ -124,8 +124,8 @@ class Network(Part):
     Open if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection
     with HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
-    """The RTT to the resolver, without queues; null: the link's RTT. If the RTTs differ, the program and not
-    the kernel implements the link."""
+    """The RTT to the resolver, without queueing delay; null: the link's RTT. If the RTTs differ, fastopen's
+    program implements the link, not the kernel."""
     resolver: Literal["answers", "drop-first", "silent", "nxdomain"] = "answers"
     """The behaviour of the resolver. `drop-first`: the resolver ignores the first query for each name and
     type. `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query

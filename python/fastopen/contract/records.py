@@ -84,7 +84,7 @@ class FidelityGaps(RecordPart):
     """The indices of resources that a browser requests at a wrong time, or never, with synthetic bodies."""
 
     left_out: list[Count]
-    """Resources to which no body refers, for lack of room."""
+    """Resources to which no body refers, because the bodies are too small."""
     relocated: list[Count]
     """Resources requested only after their initiator's response, whose body lacks room for them."""
     early: list[Count]

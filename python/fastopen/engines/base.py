@@ -17,7 +17,7 @@ Bodies = Mapping[str, Mapping[int, bytes]]
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Map the name of each page with recorded bodies to a SHA-256 of its response bodies and headers."""
+    """Map the name of each page with recorded bodies to the SHA-256 of its recorded bodies and headers."""
     return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 

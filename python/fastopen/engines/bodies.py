@@ -1,4 +1,4 @@
-"""Pass recorded responses to the programs that emulate networks, in a file that disappears after a crash."""
+"""Pass recorded responses to the programs that emulate networks, in a file that even a crash removes."""
 
 from typing import IO
 

@@ -58,7 +58,7 @@ class VaryingFactors:
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
-        """Return a label with the values of the varying settings at `at`: `20 ms, 2 Mbit/s down`, `4g`."""
+        """Return a label of the conditions `at`, with all varying settings: `20 ms, 2 Mbit/s down`, `4g`."""
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
@@ -71,8 +71,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return a label with the values at `at` of settings for which reports give separate verdicts on TFO:
-        `HTTP/2, TLS 1.3`. It is empty if one verdict covers all conditions."""
+        """Return a label of the conditions `at`, with the settings for which reports give separate verdicts
+        on TFO: `HTTP/2, TLS 1.3`. It is empty if one verdict covers all conditions."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -94,8 +94,8 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Comparison, factors: Sequence[Factor]) -> str:
-        """Return a label with the values of `factors` under the conditions `at`: `20 ms, 2 Mbit/s down`. It
-        has the RTT only if the RTT varies or there is no other factor."""
+        """Return a label of the conditions `at`, with the settings `factors`: `20 ms, 2 Mbit/s down`. It has
+        the RTT only if the RTT varies or there is no other setting."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 

@@ -44,7 +44,7 @@ class PublishedCell(BaseModel):
     """True if the table's columns of times with and without TFO are swapped."""
 
     def __hash__(self) -> int:
-        # Searches for rigs look up rows millions of times. Other fields would take most of this time.
+        # Searches for rigs look up rows millions of times. Hashing all fields would take most of this time.
         return hash((self.experiment, self.page, self.rtt_ms, self.down_mbit))
 
     @property

@@ -8,7 +8,7 @@ from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
 from fastopen.experiments.model import Setup
 from fastopen.pages import Page
 
-# Newest first: a version that a setup does not support is replaced by the next one.
+# Newest first: a version that a setup does not support is replaced by the next older version.
 _VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
 
 

@@ -218,7 +218,7 @@ class RigSpace:
     def of_page(self, rig: Rig, page: str) -> Rig:
         """Return the conditions of `rig` that hold for a page. A condition only for this page replaces the
         condition of the same name for all pages."""
-        # Return conditions for one page as those for all pages, so that equal page loads are recognized.
+        # Return the originals of copies for one page, so that equal page loads are recognized.
         own = [one for one in rig if one.is_about(page)]
         names = {one.name for one in own}
         return tuple(self.original(one) for one in own if _alone(one.name, page) not in names)

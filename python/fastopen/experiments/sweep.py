@@ -27,8 +27,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Call `make` with each combination of the settings' values, and return its distinct results. A list has
-    several values of its setting, unless the setting is in LISTS: there, the list is one value."""
+    """Call `make` with each combination of the settings' values, and return the distinct results. A list
+    stands for several values, except for settings in LISTS, which have a list as their value."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()

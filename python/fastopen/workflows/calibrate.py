@@ -43,7 +43,7 @@ class _Cached(BaseModel):
 
 
 class _Recording:
-    """A recorded page, and the state of the search for its server think times, which loads the page often."""
+    """A recorded page, and the state of the search for its server think times by loading it repeatedly."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None

@@ -110,7 +110,7 @@ class PageOnRig:
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
         """Return the indices of three networks: the second differs from the first only in the RTT, the third
-        only in the rates. None if there are none. `by_time` has all indices, the shortest time first."""
+        only in the rates; None without such networks. `by_time` has all indices, the shortest time first."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.reproduction.off.networks

@@ -58,15 +58,15 @@ class RunOptions:
     """The options of a run, mostly from the command line. `output` is the run's folder, and `kernel` the
     kernel for virtual time. `until`: add repeats until confidence intervals are this narrow. `inputs` are
     files with pages, and `library` folders in which to look up URLs. `lenient`: read damaged files.
-    `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor variation. If
-    so, a resumed run keeps its own."""
+    `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor variation. A
+    resumed run keeps its own values of settings that the user did not set."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
     keep: bool = True
     """If `output` is None: True to keep the run in the default folder of runs, False to keep it in memory."""
     label: str = ""
-    """The label of the kept run. If empty, a resumed run keeps its label."""
+    """A label for the run. If it is empty, a resumed run keeps its label, and a new run has none."""
     kernel: str | None = None
     jobs: int | None = None
     """The number of emulated networks at once; None to choose it by the number of cores."""
@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders with the pages, read with the next three options. Resuming reads only bodies."""
+    """Files and folders with the pages, read with the next three options. A resumed run reads only bodies."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES

@@ -49,7 +49,7 @@ class Manifest(Part):
     """The digest of the program."""
     hz: Annotated[int, Field(ge=100, le=1000)]
     arguments: list[str]
-    """Arguments that this kernel needs on its command line, in addition to the common arguments."""
+    """Arguments that this kernel needs on its command line, in addition to those that all kernels get."""
     built: str
     """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]

@@ -41,7 +41,8 @@ class Calibration:
     ended the search. `found` is False if no load was valid, so that the page is as imported."""
 
     page: Page
-    """The page with think times without queueing delay, and in `explanations` other sets that fit as well."""
+    """The page, with queueing delay removed from think times. Its `explanations` fit the recording as
+    well."""
     complete: bool
     found: bool = True
 

@@ -59,7 +59,7 @@ def cause_of(
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
         for index, one in enumerate(recording.exchanges)
     }
-    # A held request was revealed before it was queued, earlier by the time for which it was held.
+    # The replay queues a request only after its delay, so the client discovered the resource earlier.
     revealed = ((index, at, at.asked - request_delays_ms[index]) for index, at in _timed(record).items())
     replayed = {index: Moments(asked, asked, at.first_byte, at.end) for index, at, asked in revealed}
     return largest(

@@ -193,7 +193,8 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -
     """Return the time in ms by which a replay delays a request: the recorded name lookup (unless the replay
     emulates lookups), plus the recorded handshake if the host is `shared` (HTTP/2 or HTTP/3), plus the
     recorded wait for a free connection if `waits`; 0 if `rules.handshakes` is False."""
-    # A busy recording machine may have caused the wait. Without `waits`, the replay waits for one of six.
+    # A busy recording machine may have caused the wait. Without `waits`, the replay has six connections a
+    # host.
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
