@@ -50,7 +50,8 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request; null: none did."""
     queued_ns: Nanoseconds | None
-    """The time at which the client knew of the resource and had finished the preceding processing."""
+    """The time at which the client knew of the resource and had finished its processing before the
+    request."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
@@ -229,7 +230,7 @@ class Connection(RecordPart):
 
 class GivenUp(RecordPart):
     """Counts of connections that the client closed without a request, before a segment from the server
-    arrived (SYN_SENT). Browsers do this with surplus connections. A load with such connections can be valid."""
+    arrived (SYN_SENT). Browsers do this with surplus connections. A load can be valid despite them."""
 
     connections: Count = 0
     syn_data: Count = 0

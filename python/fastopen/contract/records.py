@@ -86,7 +86,7 @@ class FidelityGaps(RecordPart):
     left_out: list[Count]
     """Resources to which no body refers, because the bodies are too small."""
     relocated: list[Count]
-    """Resources requested only after their initiator's response, whose body lacks room for them."""
+    """Resources requested only after their initiator's response, whose body has no room to refer to them."""
     early: list[Count]
     """Resources requested too early, without the page's processing time before the request."""
 
@@ -129,7 +129,7 @@ class ServerCore(RecordPart):
     steered: bool
     """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """The elapsed wall-clock time."""
+    """The wall-clock time in which the times below were counted."""
     idle_us: Count
     """Idle time, exact if the kernel stops its tick on an idle core (NO_HZ)."""
     user_us: Count

@@ -135,7 +135,8 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent, unless it is the first start of a job, which `run` has reported."""
+    """Yield the event that a worker sent, except a job's first start, which ExecutorEngine.run has
+    yielded."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)

@@ -140,8 +140,7 @@ class EngineSet:
         environment["program_sha256"] = program_digest(program)
         if described := describe_clients(clients):
             environment["clients"] = described
-        servers = [setup.origins.server for setup in plan.experiment.setups]
-        if described := describe_servers(servers):
+        if described := describe_servers(setup.origins.server for setup in plan.experiment.setups):
             environment["servers"] = described
         if booted is not None:
             environment["virtual_kernel"] = {

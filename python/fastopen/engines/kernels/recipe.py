@@ -69,7 +69,7 @@ def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
 
 
 def is_outdated(kernel: Kernel) -> bool:
-    """Return True if this version of fastopen would build a kernel with other options or patches."""
+    """Return True if this version of fastopen would build `kernel` with other options or patches."""
     try:
         recipe = read_recipe()
     except MachineError:
