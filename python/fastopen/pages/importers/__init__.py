@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError, unreadable
-from fastopen.pages.files import GZIP, Progress, first_bytes, silent, unpacked_start
+from fastopen.pages.files import Progress, first_bytes, silent, unpacked_start
 from fastopen.pages.recording import ImportedPage
 
 # For each format: the first bytes of its files, True if the files may be compressed with gzip, and its
@@ -33,7 +33,7 @@ def import_file(
 ) -> list[ImportedPage] | None:
     """Return the pages of a WARC or WACZ file. Return None if the file has another format, such as HAR."""
     start = first_bytes(path)
-    unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
+    unpacked = unpacked_start(start, len(start)) or start
     for beginning, packed, name in FILES:
         if (unpacked if packed else start).startswith(beginning):
             found: list[ImportedPage] = _format(name).import_pages(path, lenient=lenient, progress=progress)

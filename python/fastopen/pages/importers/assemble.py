@@ -64,8 +64,7 @@ def page_of(
     keys of `edges`. Each edge links an exchange to its initiator, which must precede it. The first is the
     page's document. `initiators` is the source of these links, such as `recorded`. `alternatives` maps
     exchanges to other URLs with the same response. The notes of the exchanges are added to `notes`."""
-    positions: dict[int | None, int | None] = {None: None}
-    positions |= {index: position for position, index in enumerate(edges)}
+    positions = {None: None} | {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:
         notes.add(edge.evidence)

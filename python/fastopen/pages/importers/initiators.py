@@ -40,7 +40,8 @@ class InitiatorResolver:
         self._targets: dict[int, int] = {}
         # Maps (frame, type) to (end, index) of the entries that have started so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
-        self.frames: list[int] = []
+        # The index of the document of each entry so far.
+        self._frames: list[int] = []
         self._texts = TextIndex(entries)
         # Maps the entries whose initiator was found in a text to the results of TextIndex.naming.
         self.namings: dict[int, tuple[int, float]] = {}
@@ -63,21 +64,19 @@ class InitiatorResolver:
     def _remember(self, index: int, entry: Exchange, frame: int) -> None:
         if entry.before is not None:
             self._targets[self._index[entry.before]] = index
-        if not entry.wants_content:
-            self.frames.append(frame)
-            return
-        self._by_url[entry.url].append(index)
-        if entry.type == "document" and not entry.is_redirect:
-            self._by_origin[urls.origin_of(entry.url)].append(index)
-            frame = index
-        self.frames.append(frame)
-        if not entry.is_redirect:
-            insort(self._ended[frame, entry.type], (entry.at.end, index))
+        if entry.wants_content:
+            self._by_url[entry.url].append(index)
+            if not entry.is_redirect:
+                if entry.type == "document":
+                    self._by_origin[urls.origin_of(entry.url)].append(index)
+                    frame = index
+                insort(self._ended[frame, entry.type], (entry.at.end, index))
+        self._frames.append(frame)
 
     def _initiator(self, index: int, entry: Exchange, frame: int) -> tuple[int, str]:
         if entry.before is not None and self._index[entry.before] < index:
             return self._index[entry.before], "chained"
-        recorded = self._recorded(index, entry)
+        recorded = self._recorded(entry)
         if recorded is not None:
             return self._held_back(index, entry, recorded), "recorded"
         naming = self._texts.naming(index)
@@ -86,11 +85,11 @@ class InitiatorResolver:
             return self._held_back(index, entry, naming[0]), "named"
         return self._inferred(index, entry, frame), "inferred"
 
-    def _resolve(self, url: str, before: int) -> int | None:
-        """Return the index of the latest entry with this URL that precedes the index `before`. If the entry
-        is a redirect, return the index of the last target of its chain of redirects."""
+    def _resolve(self, url: str) -> int | None:
+        """Return the index of the latest entry so far with this URL, or if this entry is a redirect, of the
+        entry at the end of its chain of redirects. Return None if there is no such entry."""
         known = self._by_url.get(url)
-        if not known or before <= known[0]:
+        if not known:
             return None
         first = index = known[-1]
         while index in self._targets and self._entries[index].is_redirect:
@@ -99,12 +98,12 @@ class InitiatorResolver:
             self._targets[first] = index  # path compression for later calls
         return index
 
-    def _recorded(self, index: int, entry: Exchange) -> int | None:
+    def _recorded(self, entry: Exchange) -> int | None:
         """Return the index of the initiator that the recorder named. Of the scripts in a call stack, choose
         the script that arrived last before the request, because the request waited for this script."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
-        resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
+        resolved = [self._resolve(url) for url in dict.fromkeys(named) if url is not None]
         found = [candidate for candidate in resolved if candidate is not None]
         if not found:
             return None
@@ -143,9 +142,9 @@ class InitiatorResolver:
         for url in (entry.referer, entry.document):
             if url is None:
                 continue
-            found = self._resolve(url, index)
+            found = self._resolve(url)
             if found is not None:
-                return self.frames[found]
+                return self._frames[found]
             # By default (strict-origin-when-cross-origin), the Referer to another host is only an origin.
             documents = self._by_origin.get(urls.origin_of(url)) if urls.target_of(url) == "/" else None
             if documents:
@@ -154,7 +153,7 @@ class InitiatorResolver:
 
     def _inferred(self, index: int, entry: Exchange, frame: int) -> int:
         if entry.referer is not None:
-            named = self._resolve(entry.referer, index)
+            named = self._resolve(entry.referer)
             # Except for documents, only stylesheets, modules and workers are the Referer of their requests.
             if named is not None and self._entries[named].type in _BLOCKING:
                 return named

@@ -206,8 +206,7 @@ def _packed_as_one(file: IO[bytes]) -> bool:
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
-    first = unpacked_start(start) if start.startswith(GZIP) else b""
-    return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
+    return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", unpacked_start(start)) is not None
 
 
 def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: Notes) -> None:
@@ -300,10 +299,8 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 def _url_at(mapped: mmap.mmap, start: int) -> str:
-    head = mapped[start : start + _BLOCK]
-    if head.startswith(GZIP):
-        head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)
-    found = _TARGET.search(head[:_HEAD_BYTES])
+    head = mapped[start : start + _HEAD_BYTES]
+    found = _TARGET.search(unpacked_start(head, _HEAD_BYTES) if head.startswith(GZIP) else head)
     return found[1].decode("utf-8", "replace") if found else ""
 
 
