@@ -1,1 +1,1 @@
-"""Provide helpers for all packages: errors, units, file access, tables, and text for figures."""
+"""Provide helpers for all packages: errors, units, file access, tables, and the formatting of numbers."""

@@ -9,8 +9,8 @@ from pathlib import Path
 def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Write a file atomically.
 
-    A reader sees the old file or the new one, even if the disk is full or the process is killed. A file that
-    is not regular, such as /dev/stdout, is written in place. Raises OSError."""
+    A reader sees either the old or the new content, even if the disk is full or the process is killed. A file
+    that is not regular, such as /dev/stdout, is written directly. Raises OSError if writing fails."""
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():

@@ -23,8 +23,8 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the block ends. Otherwise, a signal during a call of Popen could leave a
-    child process running. Do nothing in other threads: Python handles signals only in the main thread."""
+    """Delay SIGINT and SIGTERM until the `with` block ends, so that a signal cannot interrupt Popen and leave
+    its child process running. Do nothing outside of the main thread, where Python handles no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

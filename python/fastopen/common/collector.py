@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's cyclic garbage collector during the `with` block, to save time with many objects."""
+    """Pause Python's cyclic garbage collector in the `with` block, which then creates objects faster."""
     enabled = gc.isenabled()
     gc.disable()
     try:

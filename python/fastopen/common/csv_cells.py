@@ -1,4 +1,4 @@
-"""Escape text in CSV cells, so that spreadsheets do not evaluate it as a formula."""
+"""Escape text in CSV cells, so that spreadsheet programs do not evaluate it as a formula."""
 
 from typing import Final, TypeVar
 
@@ -8,7 +8,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def escape_formula(value: Cell) -> Cell | str:
-    """Return the value, with an apostrophe before text that a spreadsheet would evaluate as a formula."""
+    """Return `value`, with an apostrophe before text that a spreadsheet would evaluate as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 

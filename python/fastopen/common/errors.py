@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors. The text has a line for each; `message`, `place` and `remedy` are of the first."""
+    """Several InputErrors. The text has a line for each. Other attributes are copied from the first error."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -40,7 +40,7 @@ class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
 
 @contextmanager
 def collected(problems: list[InputError]) -> Iterator[None]:
-    """Catch an InputError raised in the block and append it to `problems`, so that checks can continue."""
+    """Catch an InputError raised in the `with` block. Append it, or each error of a group, to `problems`."""
     try:
         yield
     except InputError as error:
@@ -48,14 +48,14 @@ def collected(problems: list[InputError]) -> Iterator[None]:
 
 
 def raise_all(problems: Sequence[InputError]) -> None:
-    """Raise InputError with all problems, if there are any."""
+    """Raise the only problem as it is, or several as an InputErrorGroup. Without problems, do nothing."""
     if problems:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Suggest the known name that is most similar to the unknown name `asked`: `did you mean NAME?`. The text
-    `kind` is put before the name. Return `otherwise` if no name is similar."""
+    """Return the question `did you mean NAME?`, with the name from `known` that is most similar to the
+    unknown name `asked`, and the text `kind` before it. If no name is similar, return `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
@@ -69,7 +69,7 @@ def any_of(names: Iterable[str]) -> str:
 
 
 def unreadable(path: object, error: OSError) -> InputError:
-    """Return the error for a file or folder that could not be read."""
+    """Return the error to show if reading the file or folder `path` failed with `error`."""
     if error.errno == errno.ENOENT:
         return InputError("does not exist", str(path), "check the path")
     if error.errno == errno.EISDIR:
@@ -78,7 +78,7 @@ def unreadable(path: object, error: OSError) -> InputError:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Return `text` without line breaks and other control characters, cut to `limit` characters."""
+    """Return `text` with line breaks and other control characters as spaces, cut to `limit` characters."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
@@ -86,8 +86,8 @@ def one_line(text: str, limit: int = 500) -> str:
 class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
-    `message` describes the problem. `remedy` is a way to solve it, or empty if there is none. A remedy may
-    have several lines: the first one introduces the others."""
+    `message` describes the problem. `remedy` is a way to solve it, or empty if there is none. If a remedy has
+    several lines, its first line introduces the rest."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
@@ -98,7 +98,7 @@ class MachineError(Exception):
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
-# With these errors the path is valid, but the machine cannot write there.
+# Error numbers that mean that the path is valid, but the machine cannot write there.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE, errno.EMFILE)
 
 

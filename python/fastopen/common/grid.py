@@ -13,8 +13,9 @@ Value = str | float | bool | None
 class Entry:
     """The content of one cell of a table. `text` is the text to show. Narrow tables show `short` instead.
     `tone` sets the colour, for example `good` for a shorter page load time and `bad` for a longer one.
-    `aside` is shown after a number, such as its confidence interval. `mark`, such as a dagger, refers to a
-    note. `phrase` is the value of a setting with its name, such as `RTT 20 ms`, to show without a header."""
+    `aside` is a text to show after a number, such as its confidence interval. `mark` refers to a note below
+    the table, for example by a dagger. `phrase` is the value of a setting together with the setting's name,
+    such as `RTT 20 ms`, for outputs that do not show the column's header."""
 
     text: str
     tone: Tone = ""
@@ -23,7 +24,7 @@ class Entry:
     short: str = ""
     phrase: str = ""
     value: Value = None
-    """The exact value, for output that programs read."""
+    """The exact value, for output formats that programs read."""
 
     def __str__(self) -> str:
         return f"{self.text}{self.mark} {self.aside}".rstrip()
@@ -32,9 +33,9 @@ class Entry:
 @dataclass(frozen=True)
 class Column:
     """A column of a table. `kind` is the type of its cells: `key` for names of rows, `factor` for values of a
-    setting, `figure` for numbers, `words` for other texts. `short` replaces the header in narrow tables.
-    Reports move columns with `main_result` to the left, after the settings. Narrow tables omit columns with
-    `detail`. If `wraps` is True, a long text may be broken into several lines."""
+    setting, `figure` for numbers, `words` for other texts. `short` replaces the header in narrow tables. If
+    `main_result` is True, reports move the column to the left, next to the names and settings. If `detail` is
+    True, narrow tables omit the column. If `wraps` is True, its texts may be broken into several lines."""
 
     header: str
     kind: Kind = "figure"
@@ -62,12 +63,12 @@ class Grid:
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
     subtitle: str = ""
-    """The properties that all rows share."""
+    """The settings that all rows share, such as `RTT 20 ms`."""
     grouped: bool = False
     """True if consecutive rows with the same first entry form a group."""
 
     def main_results_first(self) -> "Grid":
-        """Return the table with its main results moved right after the columns that identify rows."""
+        """Return the table with the columns of main results moved next to the columns that identify rows."""
         ranks = [0 if column.is_head else 1 if column.main_result else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
@@ -99,7 +100,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return a column of kind `key` for each header. Entries in these columns identify the rows."""
+    """Return a column of kind `key`, whose entries identify the rows, for each header."""
     return tuple(Column(header, "key") for header in headers)
 
 
@@ -112,6 +113,6 @@ def entries(*texts: str, tone: Tone = "") -> tuple[Entry, ...]:
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[Entry | str]], title: str = "") -> Grid:
-    """Return a table from rows of entries or plain texts."""
+    """Return a table with the given columns and rows. A cell given as text becomes an Entry."""
     made = (tuple(Entry(one) if isinstance(one, str) else one for one in row) for row in rows)
     return Grid(title, tuple(columns), tuple(made))

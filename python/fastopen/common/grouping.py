@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Map each key to its values; keys and values keep the order of the pairs."""
+    """Map each key to the list of its values. Keys and values keep the order of the (key, value) pairs."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)

@@ -1,4 +1,4 @@
-"""Estimate the memory of decoded JSON, which is up to 48 bytes for each character of the text."""
+"""Estimate the memory that JSON takes up after decoding, which is up to 48 bytes for each character."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 # The limit on the memory of one decoded JSON text. The estimate for the largest record of a load is 158 MiB
 # (see runs/limits.py), and for a page of 10,000 resources 20 MB. If every value is invalid, pydantic's errors
-# take twice as much in addition.
+# take up twice as much memory again.
 MAX_BYTES: Final = 160 * 2**20
 # The maximum memory for one character of text, in bytes. In `[[[…]]]`, each pair of brackets becomes a list
 # with room for four values (88 bytes). `{"":[0]}` becomes an object, a list and a number (352 bytes).
@@ -19,20 +19,19 @@ _SIZES: Final = {"{": 232, "[": 88, ",": 72, '"': 30}
 # The bytes of a tuple of two values, and of a number.
 _TUPLE: Final = 56
 _NUMBER: Final = 32
-# Strings are removed from a text only if it has fewer quotes than this, because `re.sub` makes an object for
-# each piece between two strings.
+# `re.sub` makes an object for each piece between two strings, so texts with more quotes keep their strings.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
 
 
 def is_too_much(text: str | bytes) -> bool:
-    """Return True if a JSON text may take more than MAX_BYTES when it is decoded."""
+    """Return True if a JSON text may take up more than MAX_BYTES of memory after decoding."""
     return len(text) > LITTLE and estimated_bytes(text) > MAX_BYTES
 
 
 def estimated_bytes(text: str | bytes) -> int:
-    """Estimate the bytes of memory that a JSON text takes up after decoding, without the characters of its
-    strings. The estimate is usually twice the true size, and sometimes more."""
+    """Estimate how many bytes of memory a JSON text takes up after decoding, not counting the characters of
+    its strings. The estimate is usually twice the true size, and sometimes more."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most
@@ -51,7 +50,7 @@ def _estimate(text: str | bytes) -> int:
 
 
 def bytes_of(value: Any) -> int:
-    """Return the memory of a decoded JSON value and of everything in it, in bytes."""
+    """Return the size of a decoded JSON value in memory, in bytes, including all values that it contains."""
     taken = 0
     size = sys.getsizeof
     found = [value]

@@ -1,4 +1,4 @@
-"""Format figures for text: quantities with units, signs, ranges and lists."""
+"""Format numbers and lists for sentences: quantities with units, signs, ranges and lists of words."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 
 def time(milliseconds: float) -> str:
-    """Format a time: `62 ms`, `0.4 ms`, `2.69 s`. Negative times have a true minus sign (U+2212)."""
+    """Format a time: `62 ms`, `0.4 ms`, `2.69 s`. A negative time begins with a minus sign (U+2212)."""
     size = abs(milliseconds)
     sign = MINUS if milliseconds < 0 else ""
     if size >= 1000:
@@ -17,7 +17,7 @@ def time(milliseconds: float) -> str:
 
 
 def times(low_ms: float, high_ms: float) -> str:
-    """Format a range of times in one unit: `62 to 410 ms`, `0.98 to 1.71 s`. Equal ends give one time."""
+    """Format a range of times in one unit: `62 to 410 ms`, `0.98 to 1.71 s`, or `62 ms` if both are equal."""
     low, high = time(low_ms), time(high_ms)
     if low == high:
         return low
@@ -27,46 +27,46 @@ def times(low_ms: float, high_ms: float) -> str:
 
 
 def change(milliseconds: float) -> str:
-    """Format a difference of times: `+44 ms`, `-410 ms` with a true minus sign, `0 ms`."""
+    """Format a difference of times: `+44 ms`, `-410 ms` (with U+2212), or `0 ms` if it is under 0.05 ms."""
     if abs(milliseconds) < 0.05:
         return f"0{NBSP}ms"
     return f"{'+' if milliseconds > 0 else MINUS}{time(abs(milliseconds))}"
 
 
 def percent(value: float) -> str:
-    """Format a percentage without its sign: `3.7 %` for 3.7 and for -3.7."""
+    """Format the absolute value of a percentage: `3.7 %` for 3.7 and for -3.7."""
     return f"{abs(value):.1f}{NBSP}%"
 
 
 def signed(value: float) -> str:
-    """Format a number with a true minus sign, `3.7` or `-3.7`, but never minus zero."""
+    """Format a number with one decimal place, such as `3.7`, or `-3.7` with U+2212. Never return `-0.0`."""
     return with_sign(value).removeprefix("+")
 
 
 def span(values: Sequence[float], unit: str) -> str:
-    """Format the range of `values`: `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
+    """Format the range of `values`, such as `0.6 to 3.7 ms`, or `12.5 ms` if both ends are equal."""
     ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}{unit}"
 
 
 def with_sign(value: float, digits: int = 1) -> str:
-    """Format a number with its sign: `+3.7`, `-3.7` with a true minus sign, `0.0`."""
+    """Format a number with its sign and `digits` decimal places: `+3.7`, `-3.7` (with U+2212) or `0.0`."""
     rounded = round(value, digits)
     sign = MINUS if rounded < 0 else "+" if rounded else ""
     return f"{sign}{abs(rounded):.{digits}f}"
 
 
 def nonzero_with_sign(value: float) -> str:
-    """Format a difference with its sign, `+3.7` or `+0.04`, and zero as `0.0`. Other differences that round
-    to 0.00 become `<0.01`, without a sign."""
+    """Format a difference with its sign, such as `+3.7` or `+0.04`. Zero becomes `0.0`. Any other difference
+    that rounds to 0.00 becomes `<0.01`, without a sign."""
     if not value:
         return "0.0"
     return next((text for digits in (1, 2) if (text := with_sign(value, digits))[0] != "0"), "<0.01")
 
 
 def saves(values: Sequence[float]) -> str:
-    """Format savings in percent as a verb phrase: `saves 1.0 to 2.8 %`, `adds 3.0 %`, or, if some savings are
-    positive and some negative, `changes page load time by -2.8 to +5.1 %`."""
+    """Format savings in percent as a verb phrase: `saves 1.0 to 2.8 %`, or `adds 3.0 %` if they are negative,
+    or `changes page load time by -2.8 to +5.1 %` if some are negative and others positive."""
     low, high = round(min(values), 1), round(max(values), 1)
     if low < 0 < high:
         return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
@@ -74,12 +74,12 @@ def saves(values: Sequence[float]) -> str:
 
 
 def share(fraction: float) -> str:
-    """Format 0.12 as `12 %`; shares below 10 % have one decimal place."""
+    """Format a fraction as a percentage: 0.12 as `12 %`, and below 10 % with one decimal place: `1.2 %`."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
 def gain(improvement_percent: float) -> str:
-    """Format an improvement: `3.7 % shorter`, `3.7 % longer`, `unchanged`."""
+    """Format an improvement: `3.7 % shorter`, `3.7 % longer` if it is negative, `unchanged` below 0.05 %."""
     if abs(improvement_percent) < 0.05:
         return "unchanged"
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
@@ -91,7 +91,7 @@ def interval(
     """Format the confidence interval `span` of `pairs` pairs of page loads: `95 % interval 3.1 to 4.4, n 8`.
     If `span` is None, return `n 2, too few for an interval`.
 
-    With `of_draws`, `span` has the middle 90 % of `pairs` random results: `90 % of 50 draws 3.1 to 4.4`."""
+    With `of_draws`, `span` is the middle 90 % of `pairs` random results: `90 % of 50 draws 3.1 to 4.4`."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"
@@ -108,24 +108,24 @@ def size(count: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 host`, `1,200 hosts`, `2.5 handshakes`."""
+    """Format a count with the noun `one` or its plural `many` (default: with s): `1 host`, `1,200 hosts`."""
     number = f"{round(count, 1):,}".removesuffix(".0")
     return f"{number} {one if number == '1' else many or one + 's'}"
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
-    """List the first few items: `a and b`, `a, b and 9 more`."""
+    """List the items: `a and b`. If there are more than `most`, end with a count: `a, b and 9 more`."""
     return listed(items if len(items) <= most else [*items[: most - 1], f"{len(items) - most + 1:,} more"])
 
 
 def decapitalised(text: str) -> str:
-    """Return the text with a lower-case first letter, unless its first word is an abbreviation."""
+    """Return the text with a lower-case first letter. Keep it if the first word is an abbreviation."""
     first = text.split(" ", 1)[0]
     return text if first[1:].isupper() else f"{text[:1].lower()}{text[1:]}"
 
 
 def capitalised(text: str) -> str:
-    """Capitalise the first letter. Unlike `str.capitalize`, leave the other letters unchanged."""
+    """Return the text with a capital first letter. Unlike `str.capitalize`, keep all other letters."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -1,4 +1,4 @@
-"""Run child processes that do not outlive their `with` block. Return their output or write it to a log."""
+"""Run programs as child processes, and return their output or write it to a log."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ from fastopen.common.errors import MachineError
 Command = Sequence[str | Path]
 # Environment variables that child processes inherit. Others may affect compilers or the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
-
+# The number of lines of a log to show in an error.
 SHOWN_LINES: Final = 3
 
 
 class StepFailedError(Exception):
-    """Raised by `run` and `pipe` if a program fails. Its output is in the log that was passed to them."""
+    """Raised if a program fails. The log that was passed to `run` or `pipe` has the program's output."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -29,14 +29,14 @@ class StepFailedError(Exception):
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Return a minimal environment with English messages and the variables in `more`."""
+    """Return a minimal environment for a program: the variables in KEPT and `more`, and English messages."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
 
 
 def errors_in(log: Path) -> str:
-    """Return the lines of a build's log that best explain its failure: the compiler's errors, or else other
-    errors, or else the last lines."""
+    """Return the lines of a build's log that best explain its failure, joined by ` | `: up to three errors of
+    the compiler, or else the last three lines with other errors, or else the last three lines."""
     # Errors of make, such as "Error 2" for each folder, explain less than the compiler's.
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
@@ -45,8 +45,8 @@ def errors_in(log: Path) -> str:
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
-    """Raise MachineError if a required program is missing. `packages` maps each program to the Debian
-    packages that contain it. `user` names the part of fastopen that needs the programs, for the error."""
+    """Raise MachineError if a required program is missing. `packages` maps the name of each program to the
+    Debian packages to install for it. `user` names the feature that needs the programs, for the error."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"
@@ -60,7 +60,7 @@ def output_of(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program without input. Return its output and exit code. Raises OSError if the program cannot be
-    started, and its subclass TimeoutError after `timeout_s`."""
+    started, and TimeoutError if it runs for longer than `timeout_s` seconds."""
     try:
         return subprocess.run(
             command,
@@ -86,8 +86,8 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program during the `with` block. Its stderr goes to `log`. At the end of the block, wait for the
-    program. If the block raises an error, kill the program and its child processes instead."""
+    """Run a program during the `with` block, with its standard error in `log`. When the block ends, wait for
+    the program. If the block raises an error, kill the program and its child processes instead."""
     process = None
     try:
         with interrupts_held_back():
@@ -112,14 +112,14 @@ def running(
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Run a program to its end. Write its output to `log`. Raises StepFailedError if the program fails."""
+    """Run a program, and write its output to `log`. Raises StepFailedError if the program fails."""
     pipe([command], log, cwd, environment)
 
 
 def pipe(
     commands: Sequence[Command], log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run programs as a pipeline, with its output in `log`. Raises StepFailedError if one of them fails."""
+    """Run programs as a pipeline and write its output to `log`. Raises StepFailedError if a program fails."""
     # xz decompresses with one thread by default.
     environment = environment or plain_environment(XZ_DEFAULTS="--threads=0")
     started: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""Convert pydantic's errors into InputErrors in fastopen's words, each with its place."""
+"""Convert pydantic's validation errors into InputErrors for users."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
@@ -15,7 +15,7 @@ _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
 _KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list whose validation stops at the first error: in a long list of `{}`, each item has several errors."""
+"""A list whose validation stops at the first error. Otherwise, a long list of `{}` would have many errors."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
@@ -26,7 +26,7 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return an error that lists the first problems of `error`, which is about the file or option `place`."""
+    """Return an InputError with the first ten problems in `error`, about the file or option `place`."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]
@@ -36,7 +36,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
 
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
-    """Return an InputError for each problem of `error`. `place` is the file or option that was validated."""
+    """Return an InputError for each problem in `error`, which is about the file or option `place`."""
     problems = problems_of(error)
     # If an item of a tuple is invalid, pydantic also reports that the tuple is too short.
     own = [one for one in problems if one["type"] != "too_short" or not one["input"]]
@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return the list of errors in pydantic's error. If there are very many, return one with their number."""
+    """Return pydantic's dictionary of each problem, or if there are too many, one with their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -1,4 +1,4 @@
-"""Open temporary files without a name, which vanish with the process."""
+"""Open temporary files that have no name, and that the system deletes when the process ends."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ from fastopen.common.errors import MachineError
 
 
 def temporary_file() -> IO[bytes]:
-    """Open an empty temporary file, which the caller must close. Raises MachineError. Write to the file in
-    a block `with filling():`, so that a full disk also raises MachineError."""
+    """Open an empty temporary file, which the caller must close. Raises MachineError if it cannot be created.
+    Write to the file in a block `with filling():`, so that a full disk also raises MachineError."""
     with filling():
         return tempfile.TemporaryFile(prefix="fastopen-")
 
 
 @contextmanager
 def filling() -> Iterator[None]:
-    """Convert an OSError raised in the block into a MachineError about a temporary file."""
+    """Convert an OSError raised in the `with` block into a MachineError about a temporary file."""
     try:
         yield
     except OSError as error:

@@ -27,10 +27,10 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of a table in a terminal. Each option makes the table narrower. `asides_below` puts confidence
-    intervals below their numbers, and `split` breaks them into two lines. `short` uses shorter texts. `tight`
-    reduces the space between columns. `merged` joins all columns of settings except the last into one column.
-    `numbered` joins them into a column of numbers, explained below the table. `bare` omits minor columns."""
+    """Options that make a table in a terminal narrower. `asides_below` puts confidence intervals below their
+    numbers, and `split` breaks the intervals into two lines. `short` uses shorter texts. `tight` reduces the
+    space between columns. `merged` joins all columns of settings except the last into one column. `numbered`
+    replaces this column by numbers, which lines below the table explain. `bare` omits minor columns."""
 
     asides_below: bool = False
     short: bool = False
@@ -52,16 +52,16 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# A column of merged factors is at least this wide, unless its texts are shorter.
+# A column of merged settings is at least this wide, in characters, unless its texts are shorter.
 WORDS_MIN: Final = 9
-# Numbers replace the columns of factors only if these are wider than this in total.
+# Footnote numbers replace the columns of settings only if these are wider than this in total.
 COLUMNS_MIN: Final = 8
-# Names that are wider than this wrap if space is short.
+# If space is short, longer names are broken into several lines.
 NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """Yield the title, the table and the lines below it, for Rich to print at `width` columns."""
+    """Yield the title, the table and the lines below it, for Rich to print in `width` characters."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -72,7 +72,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Wrap each line to at most `width` columns, without a break between a number and `ms` or `%`."""
+    """Wrap each line to at most `width` characters, but never between a number and its unit `ms` or `%`."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
@@ -84,8 +84,8 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table in the first of LAYOUTS in which it fits into `width`, and the layout. If none fits,
-    return a wider table, because a number without its last digits would be wrong."""
+    """Return the table in the first of LAYOUTS that fits into `width` characters, and this layout. If none
+    fits, return a wider table, because a number without its last digits would be wrong."""
     for layout in LAYOUTS:
         kept = [number for number, column in enumerate(grid.columns) if not column.detail]
         shown = grid.picked(kept) if layout.bare else grid
@@ -118,7 +118,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map the settings of each row, such as `RTT 20 ms`, to a footnote number. {} if this saves no width."""
+    """Map each row's settings, such as `RTT 20 ms`, to a footnote number. Return {} if it saves no width."""
     if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
@@ -137,13 +137,13 @@ def _min_width(table: Table) -> int:
     for column in table.columns:
         lines = (line for text in (column.header, *column.cells) for line in str(text).split("\n"))
         columns += max(map(cell_len, lines)) if column.no_wrap else column.min_width or 0
-    # Rich's box has a space between columns, in addition to the padding, and one at each end.
+    # Rich's box has a space between columns, in addition to the padding, and a space at each end.
     return columns + (len(table.columns) - 1) * (pad + 1) + 2
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Join all columns of settings except the last into one column, with texts such as `RTT 20 ms`. If
-    `numbers` is not empty, show the footnote numbers to which it maps these texts instead."""
+    """Return the table with all columns of settings except the last joined into one, which has texts such as
+    `RTT 20 ms`, or their footnote numbers if `numbers` maps the texts to numbers."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
@@ -197,7 +197,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
 
 
 def _words_width(words: str) -> int:
-    """Return the width of the narrowest column in which these words take at most two lines."""
+    """Return the width in characters of the narrowest column in which `words` takes at most two lines."""
     longest = max(map(len, words.split()), default=0)
     whole = len(words)
     widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)

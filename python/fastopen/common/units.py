@@ -1,4 +1,4 @@
-"""Parse and format quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
+"""Parse and format times, rates, sizes and percentages: `20ms`, `4mbit`, `96kB`, `1%`."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def parse_duration_us(text: str) -> int:
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
-    """Parse `4mbit`, `256kbit` or `4 Mbit/s` into bit/s; None for `none` (no limit). Raises UnitError."""
+    """Parse `4mbit`, `256kbit` or `4 Mbit/s` into bit/s, `none` (no limit) into None. Raises UnitError."""
     lowered = text.strip().lower()
     if lowered in NO_LIMIT:
         return None
@@ -45,7 +45,7 @@ def parse_rate_bit_per_s(text: str) -> int | None:
 
 
 def parse_size_bytes(text: str) -> int | None:
-    """Parse `96kB`, `150000` or `64KiB` into bytes; None for `none` (no limit). Raises UnitError."""
+    """Parse `96kB`, `150000` or `64KiB` into bytes, `none` (no limit) into None. Raises UnitError."""
     if text.strip().lower() in NO_LIMIT:
         return None
     if text.strip().isdecimal():
@@ -92,7 +92,7 @@ def _parse(
 
 
 def format_duration_us(microseconds: int) -> str:
-    """Return a text in s or ms that parses to the same time: `20ms`, `1s`, `0.5ms`."""
+    """Return a text in s or ms that `parse_duration_us` converts back to this time: `20ms`, `1s`, `0.5ms`."""
     for unit in ("s", "ms"):
         if microseconds and microseconds % _DURATIONS_US[unit] == 0:
             return f"{microseconds // _DURATIONS_US[unit]}{unit}"
@@ -100,12 +100,12 @@ def format_duration_us(microseconds: int) -> str:
 
 
 def format_rate(bit_per_s: int | None) -> str:
-    """Format a rate for people: `4 Mbit/s`, `256 kbit/s`, `no limit`."""
+    """Format a rate for people: `4 Mbit/s`, `256 kbit/s`, or `no limit` for None."""
     return _with_prefix(bit_per_s, "bit/s")
 
 
 def format_bytes(size: int | None) -> str:
-    """Format a size for people: `96 kB`, `no limit`."""
+    """Format a size in bytes for people: `96 kB`, or `no limit` for None."""
     return _with_prefix(size, "B")
 
 
@@ -117,14 +117,14 @@ def _with_prefix(value: int | None, unit: str) -> str:
 
 
 def write_rate(bit_per_s: int | None) -> str:
-    """Return a text that parses to the same rate: `4mbit`, `none`."""
+    """Return a text that `parse_rate_bit_per_s` converts back to this rate: `4mbit`, `none`."""
     if bit_per_s is None:
         return NO_LIMIT[0]
     return format_rate(bit_per_s).removesuffix("/s").replace(" ", "").lower()
 
 
 def write_size(size: int | None) -> str:
-    """Return the shortest text that parses to the same size: `96kB`, `64KiB`, `none`."""
+    """Return the shortest text that `parse_size_bytes` converts back to this size: `96kB`, `none`."""
     if size is None:
         return NO_LIMIT[0]
     return min((f"{_plain(Decimal(size) / factor)}{unit}" for unit, factor in _SIZES_BYTES.items()), key=len)

@@ -1,4 +1,4 @@
-"""Read and write files that users name. Faults become InputErrors with the file's name."""
+"""Read and write files that users name. Raise InputErrors with the file's name if this fails."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# The limit for text files. A page of 50,000 resources, 100,000 URLs and a published table are smaller.
+# The limit for text files. A page of 50,000 resources or a list of 100,000 URLs is smaller.
 MAX_TEXT_BYTES: Final = 16 * 2**20
 # The limit for TOML files. An experiment with 20,000 networks is smaller. tomllib needs a second for 1 MB.
 MAX_TOML_BYTES: Final = 2**20
@@ -51,7 +51,7 @@ def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
-    """Read a text in UTF-8. Raises InputError if it cannot be read, is too large, or is not UTF-8."""
+    """Read a text file. Raises InputError if it cannot be read, exceeds `limit` bytes, or is not UTF-8."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,8 +73,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents if they are missing. Raises InputError for a bad path, or MachineError
-    if the machine cannot write there, for example because the disk is full."""
+    """Create a folder and its parents if they are missing. Raises InputError if the path is not usable, or
+    MachineError if the machine cannot write there, for example because the disk is full."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -82,7 +82,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file with `write_atomic`. Raises the same errors as `make_folder`."""
+    """Write a file atomically (see `write_atomic`). Raises the same errors as `make_folder`."""
     try:
         write_atomic(path, content)
     except OSError as error:
