@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """A store of recorded HTTP response bodies. It is in memory, or in a temporary file if it grows large."""
+    """A store of recorded HTTP response bodies in memory, or in a temporary file if it grows large."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="fastopen-")  # noqa: SIM115
@@ -50,8 +50,8 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Maps the indices of resources to their bodies, which are read from the store on access. `heads` maps
-    indices to response heads (status line and headers)."""
+    """A mapping from the index of a resource to its recorded response body, which is read from the store on
+    each access. `heads` maps the index to the recorded head of the response: status line and headers."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)
@@ -67,6 +67,7 @@ class RecordedBodies(Mapping[int, bytes]):
         return len(self._stored)
 
     def without_heads(self) -> RecordedBodies:
+        """Return a copy with the same bodies but no response heads."""
         return RecordedBodies(self._stored)
 
     def lengths(self) -> dict[int, int]:
@@ -75,7 +76,7 @@ class RecordedBodies(Mapping[int, bytes]):
 
 
 def bodies_digest(bodies: Mapping[int, bytes]) -> str:
-    """Return the SHA-256 of a page's recorded bodies and response heads, in hexadecimal."""
+    """Return the SHA-256 of all recorded bodies and response heads of a page, in hexadecimal."""
     digest = hashlib.sha256()
     for index, body in sorted(bodies.items()):
         digest.update(f"{index} {len(body)}\n".encode() + body)

@@ -1,8 +1,8 @@
 """Limit the cost of reading one input: unpacked bytes, searched text, memory and work.
 
-Small files can unpack to any size. `load_pages` starts a budget for each input. All code that unpacks data
-or reads whole files reports this here before it keeps the result. Work is counted in steps instead of time,
-so that reading an input has the same result on every machine.
+A small file can unpack to any size. `load_pages` starts a budget for each input. All code that unpacks data
+or reads whole files calls a function of this module to account for it. Work is counted in steps instead of
+time, so that reading an input has the same result on every machine.
 """
 
 import sys
@@ -25,8 +25,7 @@ REMEDY: Final = "raise --max-unpacked if you trust the file"
 # Limit of searched text in bytes. A search runs at some GB/s. Its fixed cost counts as _SEARCH_BYTES.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step takes some 3 us. Each file may use one step for each 512 bytes of the input's limit. With the default
-# limit, these steps take 6 s.
+# A step takes some 3 us. Each file may use a step for each 512 bytes of the input's limit: by default, 6 s.
 _BYTES_A_STEP: Final = 512
 # Values that are read from a file may use an eighth of the input's limit: by default 128 MiB of memory.
 _KEPT_SHARE: Final = 8
@@ -36,7 +35,7 @@ ENTRY_STEPS: Final = 100
 LINE_STEPS: Final = 2
 # Steps charged for each position that is tried as the start of the next record after damage.
 GUESS_STEPS: Final = 20
-# Steps charged for each reference that is resolved.
+# Steps charged for each reference that is resolved, and for each name in a folder of a mirror.
 NAME_STEPS: Final = 5
 _BLOCK: Final = 2**20
 
@@ -44,8 +43,8 @@ _BLOCK: Final = 2**20
 @dataclass
 class Budget:
     """The resources that may still be used to read one input. `unpacked` and `searchable` are the numbers of
-    bytes that may still be unpacked and searched. `steps` of work and `room` bytes of memory are left for its
-    current file. The input may unpack to `limit` bytes in total. `place` names the input in errors."""
+    bytes that may still be unpacked and searched. `steps` steps of work and `room` bytes of memory are left
+    for the input's current file. `limit` is the initial value of `unpacked`. `place` is the input's name."""
 
     limit: int
     place: str
@@ -62,8 +61,8 @@ _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the cost of reading one input in the `with` block. `limit` is the number of bytes to which it may
-    unpack. `place` names the input in errors. A nested block has its own budget."""
+    """Limit the cost of reading one input in the `with` block. `limit` is the number of bytes to which the
+    input may unpack. `place` names the input in errors. A nested block has its own budget."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -73,7 +72,7 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
 
 
 def begin_file() -> None:
-    """Begin to read another file of the input. Its work and memory are limited separately."""
+    """Restart the limits on work and memory, which apply to each file of an input separately."""
     budget = _CURRENT.get()
     budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 
@@ -92,7 +91,7 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Count `size` bytes of memory for values of the current file. Raises InputError if this is too much."""
+    """Account for `size` bytes of memory for the current file. Raises InputError if this is too much."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -100,7 +99,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Account for `steps` of work on the current file. Raises InputError if it takes too many steps."""
+    """Account for `steps` steps of work on the current file. Raises InputError if it takes too many steps."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:
@@ -113,14 +112,15 @@ def _exceeded(budget: Budget, what: str) -> InputError:
 
 
 def may_search(size: int) -> bool:
-    """Charge a search of `size` bytes to the current input's limit. Return False if this exceeds it."""
+    """Account for a search of `size` bytes of text. Return False if the current input permits no more."""
     budget = _CURRENT.get()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read a file. Raises InputError if it exceeds `limit` bytes, or the input's decompressed size limit."""
+    """Read an open file to its end. Raises InputError if it exceeds `limit`, or the input exceeds its limit
+    of unpacked bytes. `place` names the file in errors."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)
@@ -129,9 +129,9 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Unpack `source` into the temporary file `target`, within the budget. If the data is damaged, the part
-    before the damage is written, and the reader's error is raised. Raises InputError if the budget is
-    exceeded, and MachineError if the file cannot be written."""
+    """Copy the unpacked bytes of `source` into the temporary file `target`. If the data is damaged, write the
+    part before the damage, and raise the error of `source`. Raises InputError if the input exceeds its limit
+    of unpacked bytes, and MachineError if the file cannot be written."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

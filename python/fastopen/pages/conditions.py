@@ -1,8 +1,8 @@
-"""Evaluate conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
+"""Evaluate conditions on the properties of a page, such as `connections > 20 and hosts < 50`.
 
 Python's parser parses the condition, and this module evaluates the syntax tree. A condition may contain names
-of facts, numbers, strings, comparisons, `and`, `or`, `not` and `+ - * /`. For strings, `in` and `not in` test
-for a substring.
+of properties, numbers, strings, comparisons, `and`, `or`, `not` and `+ - * /`. For strings, `in` and `not in`
+test for a substring.
 """
 
 import ast
@@ -33,24 +33,22 @@ _TEXT_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.In: lambda part, whole: part in whole,
     ast.NotIn: lambda part, whole: part not in whole,
 }
-
-
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    # Every comparison with NaN except `!=` is false.
+    # Division by zero gives NaN, because every comparison with NaN except `!=` is false.
     ast.Div: lambda above, below: above / below if below else math.nan,
 }
 
 
 class Condition:
-    """A condition on a page's properties, such as `hosts < 50`. Call it with a mapping from names to values
-    of these properties. It returns True if the page meets the condition."""
+    """A condition on a page's properties, such as `hosts < 50`. Call it with a mapping from the names of
+    these properties to their values. It returns True if the page meets the condition."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
-        """Parse a filter such as `hosts < 50`. `kinds` has the type of each page property. Raises
-        InputError if the syntax is invalid, or if a property is unknown or of another type."""
+        """Parse the condition `text`. `kinds` maps the name of each page property to its type. Raises
+        InputError if the syntax is invalid, or if a property is unknown or has the wrong type."""
         self.text = text
         self._kinds = kinds
         kind, self._meets = self._read(self._parsed())
@@ -108,7 +106,7 @@ class Condition:
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
-        """Compile a comparison, which may be a chain such as `10 < hosts <= 20`."""
+        """Return a function that evaluates a comparison, or a chain of them such as `10 < hosts <= 20`."""
         read = [self._read(node) for node in nodes]
         links = []
         for number, op in enumerate(ops):

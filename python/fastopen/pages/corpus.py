@@ -1,4 +1,4 @@
-"""Select pages of a large collection, a corpus, by a condition on their properties, or at random."""
+"""Select pages of a corpus, a large collection of pages, by a condition on their properties or at random."""
 
 import csv
 import hashlib
@@ -27,7 +27,7 @@ _HEADER: Final = ",".join(COLUMNS[:3]).encode()
 
 
 class Choice(BaseModel):
-    """A selection of pages: all that meet the condition `where`, or a random sample of these pages."""
+    """A selection of pages: all pages that meet the condition `where`, or a random sample of them."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -51,8 +51,8 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be selected, with its properties, such as `hosts`, by name. `page` is set if the page
-    was loaded to find their values."""
+    """A page that may be selected. `properties` maps the names of its properties, such as `hosts`, to their
+    values. `page` is the page itself if it was loaded to find these values, otherwise None."""
 
     properties: dict[str, Any]
     file: Path
@@ -60,8 +60,8 @@ class Candidate:
     page: ImportedPage | None = field(default=None, compare=False)
 
     def rank(self, seed: int) -> tuple[bytes, str, str]:
-        """Return the page's sort key for a random sample. The pages with the smallest keys form the sample,
-        so a larger sample with the same seed contains the smaller ones."""
+        """Return the page's sort key for a random sample. The pages with the smallest keys form the sample.
+        So a larger sample with the same seed contains all pages of a smaller sample."""
         mixed = hashlib.sha256(f"{seed} {self.properties['digest']}".encode()).digest()
         return (mixed, str(self.properties["file"]), str(self.properties["page"]))
 
@@ -83,12 +83,12 @@ def load_chosen(
 ) -> list[ImportedPage]:
     """Load pages, in the order of the inputs. `choice` selects some of them by a condition or at random.
 
-    Without `choice` and an index (a CSV file that lists pages with their properties), load all pages, as
-    `load_pages` does. Otherwise an input may also be a folder with recordings at any depth, whose unreadable
-    files are left out with a LeftOutWarning. URLs are looked up in the folders of `library`. Repeated inputs
-    are left out. Raises InputError if the file of a selected page is unreadable or changed after it was
-    indexed. With `lenient`, leave out such files too. `max_unpacked` limits the decompressed bytes of an
-    input. `processes` processes read files."""
+    If there is no `choice`, and no input is an index (a CSV file that lists pages with their properties),
+    load all pages as `load_pages` does. Otherwise an input may also be a folder with recordings at any depth,
+    whose unreadable files are left out with a LeftOutWarning. URLs are looked up in the folders of `library`.
+    Repeated inputs are left out. Raises InputError if the file of a selected page is unreadable, or has
+    changed since it was indexed. With `lenient`, such a file is left out instead. `max_unpacked` limits the
+    decompressed bytes of an input. `processes` is the number of processes that read; None: one per CPU."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):
@@ -116,7 +116,7 @@ def load_chosen(
 
 
 def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
-    """Drop inputs that lead to the same file or folder as an earlier input, with a LeftOutWarning."""
+    """Return the inputs. Leave out, with a LeftOutWarning, any file or folder that an earlier input names."""
     found: dict[str, Path | str] = {}
     for one in inputs:
         key = os.path.realpath(one) if os.path.exists(one) else str(one)
@@ -133,8 +133,8 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
-    """Yield the pages in `given`, to select from: an index (a CSV file of pages), a folder with recordings at
-    any depth, or another input of `load_pages`. `library` and `reading` are arguments of `load_pages`."""
+    """Yield all pages of `given`: an index (a CSV file of pages), a folder with recordings at any depth, or
+    another input of `load_pages`. `library` and `reading` are arguments of `load_pages`."""
     if is_index(given):
         yield from read_index(given)
         return
@@ -153,7 +153,7 @@ def _candidates(
 
 def read_index(path: Path) -> Iterator[Candidate]:
     """Yield the properties and file of each page in an index. A file with a relative path is looked up in the
-    working directory, then in the folder of the index. Raises InputError."""
+    working directory, then in the folder of the index. Raises InputError if the index is not valid."""
     try:
         with path.open(encoding="utf-8", newline="") as text:
             rows = csv.DictReader(text)
@@ -186,7 +186,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Load the chosen pages, but each file only once. `reading` has options of `load_pages`."""
+    """Return the chosen pages. Read each file only once. `reading` has options of `load_pages`."""
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:

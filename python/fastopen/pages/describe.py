@@ -21,9 +21,9 @@ def summary(page: Page) -> dict[str, Any]:
     """Return facts about the page as JSON values, such as its numbers of requests, hosts and bytes.
 
     `bytes_up` and `bytes_down` include headers. `connections` is the largest number of connections that a
-    browser may open. In a chain of resources, each makes the browser request the next. `depth` is the number
-    of resources in the longest chain from the document. `processing_us_longest_chain` is the client's
-    processing time, in us, on the chain where its sum is largest."""
+    browser may open. In a chain of resources, each resource makes the browser request the next. `depth` is
+    the number of resources in the longest chain that starts at the document. `processing_us_longest_chain` is
+    the largest sum of the client's processing times in such a chain, in us."""
     resources = page.resources
     depths, chains = _chains(page)
     by_host = _by_host(page)
@@ -94,8 +94,8 @@ def registrable_domain(host: str) -> str:
 
 
 def third_parties(page: Page) -> dict[str, int]:
-    """Map each third party's registrable domain to its number of requests, the largest number first. All
-    domains except that of the page's first resource count as third parties, even if the site owns them."""
+    """Map the registrable domain of each third party to its number of requests, the largest number first. A
+    third party has another domain than the page's first resource, even if one company owns both."""
     domains = [registrable_domain(resource.host) for resource in page.resources]
     return _counted(domain for domain in domains if domain != domains[0])
 

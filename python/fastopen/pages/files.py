@@ -1,4 +1,4 @@
-"""Read users' files as text. Gzip and byte order marks are detected, whatever the file's name is."""
+"""Read users' files as text. Gzip and byte order marks are detected from a file's content."""
 
 import codecs
 import gzip
@@ -13,9 +13,9 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.common.user_files import open_file
 from fastopen.pages import budget
 
-# Called with the amount of an input that has been read, and the total amount, in bytes or files.
+# A callback that gets the amount of an input that has been read, and the total amount, in bytes or files.
 Progress = Callable[[int, int], None]
-# Called with the input being read, the amount of all inputs that has been read, and the total amount.
+# A callback that gets the current input, the amount of all inputs that has been read, and the total amount.
 FileProgress = Callable[[str, int, int], None]
 
 GZIP = b"\x1f\x8b"
@@ -31,22 +31,22 @@ _BOMS = (
 
 
 def silent(done: int, total: int) -> None:
-    """Do nothing: the callback for callers that show no progress."""
+    """Ignore the progress. This is the callback for callers that do not show it."""
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a progress callback for one of `parts` inputs, the one with the index `number`. It converts the
-    progress of this input to that of all inputs, and passes it to `progress`. All count as equally large."""
+    """Return a progress callback for the input with the index `number` of `parts` equally large inputs. It
+    converts the progress of this input into the progress of all inputs, and passes it to `progress`."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 
 class TextFile(Closing):
-    """The text of a file, which may be compressed with gzip, read piece by piece. A context manager.
+    """A context manager that reads the text of a file, which may be compressed with gzip, piece by piece.
 
     Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
-    gzip file ends at the damage, and InputError is raised only if there is no text before it."""
+    gzip file ends at the damage, and InputError is raised only if there is no text before the damage."""
 
-    # Bytes that cannot be decoded become U+FFFD: recordings contain bodies of any encoding.
+    # Bytes that cannot be decoded become U+FFFD, because recordings contain bodies in any encoding.
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
         self._path = path
@@ -106,8 +106,8 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return `size` bytes, or fewer at the end. `GzipFile.read` would lose the bytes before damage."""
-        parts: list[bytes] = []
+        """Return the next `size` bytes, or fewer at the end of the file or before damage."""
+        parts: list[bytes] = []  # read with `read1`: `GzipFile.read` would lose the bytes before damage
         missing = size
         try:
             while missing > 0 and (part := self._file.read1(missing)):
@@ -128,7 +128,7 @@ class TextFile(Closing):
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the first 4096 bytes of a file; empty if it cannot be read."""
+    """Return the first 4096 bytes of a file, or no bytes if it cannot be read."""
     try:
         with open_file(path) as file:
             return file.read(_SNIFFED)
@@ -137,7 +137,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack the start of a gzip file to at most `most` bytes; 0 means all. Empty if it is not gzip."""
+    """Decompress the start of a gzip file to at most `most` bytes (0: no limit). Return b"" if not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -145,8 +145,8 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Derive a page's name from the name of its file or folder, by removing the suffixes. Return `page` if
-    nothing printable is left."""
+    """Return a name for the page in the file or folder `place`: its base name without `suffixes`, which are
+    removed one after the other. Return `page` if no printable character is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -1,6 +1,6 @@
-"""Start the fuzzer of the importers in a checkout: `python -m fastopen.pages.fuzz --seconds 600`.
+"""Fuzz the importers in a checkout of the repository: `python -m fastopen.pages.fuzz --seconds 600`.
 
-The fuzzer damages sample files of the tests, so it is stored with the tests: tests/python/security/fuzzer.py.
+This starts tests/python/security/fuzzer.py, which feeds damaged sample files of the tests to the importers.
 """
 
 import runpy

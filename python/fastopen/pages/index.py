@@ -1,4 +1,4 @@
-"""Index a large collection of pages, a corpus: collect facts about each page, in several processes."""
+"""Index a corpus, a large collection of pages: list each page's properties, using several processes."""
 
 import os
 import signal
@@ -22,24 +22,25 @@ COLUMNS: Final = (
     *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
     *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
 )
-# Maximum number of files per process that are submitted and not yet yielded. Results are yielded in order, so
-# processes need other files to read while an earlier file is still being read.
+# Maximum number of files per process that are submitted but whose results are not yet yielded. Results are
+# yielded in order, so the processes need more files to read while an earlier file is still being read.
 AHEAD: Final = 4
 
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """A file of a corpus with the properties of its pages, one row for each, or the error from reading it."""
+    """A file of a corpus, with the properties of its pages, or the error if it could not be read."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()
-    """A row for each page, with COLUMNS as keys."""
+    """For each page, a mapping from the names in COLUMNS to the values of its properties."""
     error: str = ""
+    """The text of the error; empty if the file could be read."""
 
 
 def corpus_files(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield every recording and page file in the folders and their subfolders, sorted by name within each
-    folder. Raises InputError if a folder is missing or cannot be read."""
+    """Yield the path of each recording and page file in the folders and their subfolders, sorted by name in
+    each folder. Raises InputError if a folder is missing or cannot be read."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError("no such folder", str(folder), "give a folder of recordings or pages")
@@ -57,8 +58,8 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[IndexedFile]:
-    """Read the pages in each file, and yield facts about them, in the order of the files. `processes` is the
-    number of processes that read. Other options: see `load_pages`. Raises MachineError if a process dies."""
+    """Yield the properties of the pages in each file, in the order of the files. `processes` is the number of
+    processes that read. See `load_pages` for the other options. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
@@ -88,7 +89,7 @@ def index_pages(
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent process, which reads the results."""
+    """Ignore SIGINT (Ctrl-C) in a process that reads files, because the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -101,7 +102,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
 
 
 def page_properties(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row for a page of `file` in an index: the properties of the page, with COLUMNS as keys."""
+    """Map the names in COLUMNS to the values of these properties for a page of `file`."""
     properties = summary(page)
     properties.update(file=str(file), page=properties["name"], third_parties=len(third_parties(page)))
     return {name: properties[name] for name in COLUMNS}

@@ -31,15 +31,14 @@ MAX_LIST_CHARACTERS = 16 * 2**20
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
 # JSON in a call of a function, which pages load as a script: `onInputData({"log": ...`.
 _JSONP = re.compile(r"\s*[\w$.]{1,99}\s*\(\s*[{\[]")
-# The first bytes of files in compressed formats other than gzip, and remedies. In a `.warc.zst`, a dictionary
-# may come first.
+# Maps the first bytes of compressed files (not gzip) to remedies. A `.warc.zst` may begin with a dictionary.
 _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "run zstd -d {}",
     b"\x5d\x2a\x4d\x18": "decompress it with its dictionary, or use a .warc.gz",
     b"BZh": "run bunzip2 {}",
     b"\xfd7zXZ": "run xz -d {}",
 }
-# A line of a WARC after other text, and one in the header of an MHTML file.
+# A line that shows that a file is a damaged WARC, and a line in the header of an MHTML file.
 _WARC_LINE = re.compile(rb"^WARC(/\d\.\d\r?$|-Type:)", re.MULTILINE)
 _MHTML_LINE = re.compile(rb"^Content-Type:\s*multipart/related", re.MULTILINE | re.IGNORECASE)
 # The error about a list names at most this many URLs without a page.
@@ -52,7 +51,7 @@ class LeftOutWarning(UserWarning):
 
 
 def packaged_pages() -> dict[str, Path]:
-    """Map the names of the pages that come with fastopen to their files, sorted by name."""
+    """Map the name of each page that comes with fastopen to its file. The names are sorted."""
     folder = packaged_folder("pages")
     files = sorted(folder.glob(f"*{PAGE_SUFFIX}")) if folder else []
     return {file.name.removesuffix(PAGE_SUFFIX): file for file in files}
@@ -68,11 +67,11 @@ def load_pages(
 ) -> list[ImportedPage]:
     """Return all pages that the arguments name, in the order of the arguments. Raises InputError.
 
-    Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page. URLs
-    are looked up in the folders of `library`, then among the packaged pages. URLs in a list are first looked
-    up in the list's folder. `max_unpacked` limits each argument's decompressed size in bytes. `progress` is
-    called with the argument, the amount read so far, and the total amount. With `lenient`, skip damaged parts
-    of files. Also skip unreadable files in folders, and listed URLs without a page, with a LeftOutWarning."""
+    Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page, which
+    comes with fastopen. URLs are looked up in the folders of `library`, then among the packaged pages. The
+    URLs in a list are first looked up in the list's folder. `max_unpacked` limits the decompressed bytes of
+    each argument. `progress` gets the argument, the amount read so far, and the total amount. With `lenient`,
+    skip damaged parts of files, and with a LeftOutWarning, unreadable files and URLs without a page."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
@@ -84,7 +83,7 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """Return an error if the argument names no file, URL or packaged page to load. Otherwise return None."""
+    """Return an error if the argument names no file, folder, URL or packaged page, otherwise None."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
     with suppress(OSError, ValueError):  # raised for names that no file can have
@@ -95,7 +94,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the page's notes about damaged parts of its file that were left out."""
+    """Return those of the page's notes that report damaged parts of its file, which were left out."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -111,8 +110,8 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # A run of a packaged page is stored in a folder with the page's name. If this is such a folder,
-            # the argument means the packaged page.
+            # The user may mean a packaged page, but the working directory has a folder of the same name,
+            # because fastopen stores the runs of a packaged page there.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -158,8 +157,8 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Load the pages of a file, which may be a list of URLs to look up in `library`. If `library` is None, a
-    list raises InputError, because it could contain itself. With `lenient`, skip damaged parts."""
+    """Return the pages of a file. If it is a list of URLs, look up their pages in `library`. If `library` is
+    None, a list raises InputError, because it could contain itself. With `lenient`, skip damaged parts."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -239,8 +238,8 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each URL of a `.pages` list, with its file and line for errors. Skip empty lines and comments."""
-    # After a URL with a scheme, the rest of the line is ignored: lists for sitespeed.io have a name there.
+    """Yield each URL in a text with a URL on each line, and its origin, such as `my.pages: line 3`."""
+    # After a URL with a scheme, ignore the rest of the line: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
@@ -249,7 +248,7 @@ def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Library:
-    """Finds pages by URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
+    """Finds a page by its URL, in folders of page files, HARs and mirrors, or among the packaged pages."""
 
     def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
@@ -257,13 +256,13 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[InputError] = []
-        # Maps the folders found so far that may be mirrors to functions that find the page of a URL in them.
+        # Maps each folder read so far that may be a mirror to a function that finds the page of a URL in it.
         self._mirrors: dict[Path, Callable[[str], ImportedPage | None]] = {}
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. If no page has it, raise InputError, which suggests similar URLs.
-        `place` says in the error where the URL is from."""
+        """Return the page with this URL. Raises InputError, which suggests similar URLs, if there is none.
+        `place` is the origin of the URL, such as a file and line, for the error."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

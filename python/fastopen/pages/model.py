@@ -1,4 +1,4 @@
-"""Define, validate, read and write pages and their resources (docs/dev/contract.md)."""
+"""Define, validate, read and write pages and their resources. See docs/dev/contract.md."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-# Keys that were added to the format later.
+# Keys that later versions of fastopen added to the format. Digests omit them if they have default values.
 _LATER_KEYS: Final = ("server_send_us", "fresh_s", "validator", "alternatives", "pushed", "http")
 
-# Keys of a resource that are written even if they have their default values.
+# Keys of a resource that page files contain even if they have default values.
 _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
 
 
 def body_is_empty(method: str, status: int) -> bool:
-    """Return True if a response to this method with this status has no body (RFC 9110 section 6.4.1)."""
+    """Return True if a response to this method, or with this status, has no body (RFC 9110 section 6.4.1)."""
     return method == "HEAD" or status in (204, 304)
 
 
@@ -146,8 +146,8 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Server think times and reference positions of a page that explain its recorded times. A reference
-    position is the number of the initiator's body bytes that must arrive before the request."""
+    """Server think times and reference positions that explain the recorded times of a page. A reference
+    position is the number of an initiator's body bytes that must arrive before the client makes a request."""
 
     model_config = _CONFIG
 
@@ -198,16 +198,15 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the server think time of each resource, and how many bytes of its initiator's body must
-        arrive before the browser requests it."""
+        """Return the server think times and reference positions that the page's resources have now."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def with_explanation(self, explanation: Explanation) -> Page:
-        """Return a copy of the page in which the resources have the values of `explanation`, and which has no
-        alternative `explanations`."""
+        """Return a copy of the page whose resources have the server think times and reference positions of
+        `explanation`, and which has no alternative `explanations`."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -236,7 +235,7 @@ class Page(BaseModel):
     def digest(self) -> str:
         """Return a SHA-256 that identifies the page's content. It is the same in later versions of fastopen,
         and does not depend on `notes`, `body_offset` and `head_offset`."""
-        # Keys of later versions are left out at their defaults, so that older pages keep their digests.
+        # Omit keys of later versions if they have default values, so that older pages keep their digests.
         data = self.model_dump(exclude={"resources": {"__all__": {"body_offset", "head_offset"}}})
         data["notes"] = ()
         for resource in data["resources"]:
@@ -290,8 +289,8 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 def page_of_hosts(
     name: str, source: str, hosts: Iterable[str], kind: ResourceType, body_bytes: int = 0
 ) -> Page:
-    """Return a made-up page with one http resource on each host. The first host serves a document, which
-    requests a resource of type `kind` from each other host."""
+    """Return a synthetic page with one http resource on each host. The first host serves a document, from
+    which the client requests a resource of type `kind` and `body_bytes` bytes on each of the other hosts."""
     resources = tuple(
         Resource(
             url=f"http://{host}/",
@@ -306,7 +305,7 @@ def page_of_hosts(
 
 
 def parse_page(data: object, place: str) -> Page:
-    """Parse a page from decoded JSON. Raises InputError, which names the file `place`, if it is invalid."""
+    """Convert decoded JSON into a page. Raises InputError, which names the file `place`, if it is invalid."""
     if not isinstance(data, Mapping):
         raise InputError("not a page", place, f'write a JSON object with "format": "{FORMAT}"')
     try:
@@ -322,7 +321,7 @@ def read_page(path: Path | str) -> Page:
 
 
 def decode_json(text: str, place: str) -> Any:
-    """Decode JSON. Raises InputError for every failure, with line and column for syntax errors."""
+    """Decode JSON of the file `place`. Raises InputError if it is malformed or may take too much memory."""
     if json_memory.is_too_much(text):
         raise InputError("needs more memory than any page", place)
     try:
@@ -338,7 +337,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file, with a line for each key or resource, and without most defaults."""
+    """Return the text of a page file: JSON with a line for each key or resource, without most defaults."""
     data = page.model_dump(mode="json", exclude={"notes", "resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items()]
     resources = []

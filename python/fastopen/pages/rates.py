@@ -23,15 +23,15 @@ Bisect = Callable[[list[float], float], int]
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
     """Return the number of additional round trips that TCP slow start needs to send `size` bytes. It is 0 if
-    they fit into the initial window of `window_segments` segments, which doubles in each round trip."""
+    they fit into the initial window of `window_segments` segments. The window doubles in each round trip."""
     windows = size / (window_segments * SEGMENT_BYTES)
     return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Estimate the rate of the recorder's downlink, in bit/s: the highest rate at which responses arrived in
-    any period of `window_ms`. Return None if this was only a short burst: if no period eight times as long
-    reached 80 % of this rate. Also return None if nothing arrived."""
+    """Estimate the rate of the recorder's downlink in bit/s: the highest rate at which responses arrived in
+    any period of `window_ms`. Return None if it was only a short burst, because no period eight times as long
+    reached 80 % of the rate, or if nothing arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -40,11 +40,11 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """Return the highest rate at which responses arrived in any period of `window_ms`, in bit/s. None if
+    """Return the highest rate in bit/s at which responses arrived in any period of `window_ms`; None if
     nothing arrived. Each response is assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
-    # A response is a step if it came at once. Otherwise it is a ramp: its slope in bytes per ms is added at
-    # its first byte and subtracted at its end.
+    # The number of bytes that have arrived is a sum of functions of time. A response is a step if it arrived
+    # at once. Otherwise it is a ramp: its slope in bytes per ms begins at its first byte and ends at its end.
     steps = _running_sum([(first, float(size)) for first, end, size in arrivals if end == first])
     ramps = [(first, end, size / (end - first)) for first, end, size in arrivals if end > first]
     changes = [(first, slope) for first, _, slope in ramps] + [(end, -slope) for _, end, slope in ramps]
@@ -62,8 +62,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 def _running_sum(events: Sequence[tuple[float, float]]) -> Callable[[float, Bisect], float]:
-    """Return a function that returns the sum of the amounts before a time. `events` are (time, amount) pairs.
-    Its second argument is bisect_right to include events at this very time, or bisect_left to omit them."""
+    """Return a function that returns the sum of the amounts of all events, (time, amount), before a time. The
+    function's second argument is bisect_right to include events at this very time, else bisect_left."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

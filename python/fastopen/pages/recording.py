@@ -8,15 +8,15 @@ from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.model import Page
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""Use of a connection: one request at a time (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
+"""Type of a connection: one request at a time (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The times of a request and its response, in ms since the request for the page itself. The page made the
-    request at `asked`. The browser sent it at `sent`, when a connection was ready. `lookup`, `tcp` and `tls`
-    are the durations of the DNS lookup and the handshakes in ms, 0 if there were none. `first_byte` and `end`
-    are of the response. `carrier` is the kind of connection: HTTP/1.x, HTTP/2 (streams) or HTTP/3 (QUIC)."""
+    """The times of a request and its response, in ms since the page's first request. The page made the
+    request at `asked`. The browser sent it at `sent`, when a connection was ready. The response arrived from
+    `first_byte` to `end`. `lookup`, `tcp` and `tls` are the durations of the DNS lookup and of the TCP and
+    TLS handshakes in ms, and 0 if there were none. `carrier` is the type of the connection."""
 
     asked: float
     sent: float
@@ -27,7 +27,7 @@ class RecordedExchange:
     tls: float
     carrier: Carrier
     received_bytes: int
-    """Size of the response: headers and body."""
+    """Size of the response in bytes, headers included."""
     pushed: bool = False
     """True if the server pushed the resource; `asked` is then the time at which the server announced it."""
 
@@ -51,23 +51,23 @@ class Recording:
     round_trip_ms: Mapping[str, float]
     """The RTT in ms to each host of the page."""
     load_event_ms: float | None
-    """Time of the load event, in ms since the root was requested; None if unknown."""
+    """Time of the load event, in ms since the page's first request; None if unknown."""
     down_bit_per_s: int | None = None
     """The bit rate to which the recorder limited downloads; None if the recording does not name one."""
     up_bit_per_s: int | None = None
     """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network, as `network` of a job, if fastopen recorded the load in such a network."""
+    """If fastopen recorded the load in an emulated network: the network, as in the key `network` of a job."""
 
 
 @dataclass(frozen=True)
 class ImportedPage:
-    """A page, and the response bodies that were recorded as sent.
+    """A page, and data from its recording that is not part of the page.
 
-    `bodies` maps the index of a resource to its body of exactly `body_bytes` bytes. Other bodies are
-    generated in loads. `recorded_plt_us` is the page load time over the recorder's network, from the first
-    request to the load event; None if unknown. `recording` has other facts about that network from a HAR.
-    `screenshot` is a PNG of the page in the recorder's browser."""
+    `bodies` maps the index of a resource to its response body of exactly `body_bytes` bytes, as the server
+    sent it. Loads generate the bodies of other resources. `recorded_plt_us` is the page load time over the
+    recorder's network; None if unknown. `recording` has the recorded times and facts about this network, if
+    the recording has times. `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Check that URLs have the format of page URLs, and convert other URLs into this format."""
+"""Check that URLs have the format of the URLs in pages, and convert other URLs into this format."""
 
 import re
 from functools import lru_cache
@@ -90,7 +90,7 @@ def target_of(url: str) -> str:
 @lru_cache(_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
     """Convert `raw`, which may be relative to `base`, to a page URL: remove fragment, user name and default
-    port, put the host in lower case, and add escapes. Return None if it is not a valid http or https URL."""
+    port, put the host in lower case, and percent-encode. Return None if it is not a valid http(s) URL."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)
@@ -111,7 +111,7 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
 
 
 def _without_dots(path: str) -> str:
-    """Remove the segments `.` and `..` from a path. urljoin keeps them in URLs with a host."""
+    """Resolve the segments `.` and `..` of a path, because urljoin does not in a URL with a host."""
     if not _DOTS.search(path):
         return path
     kept: list[str] = []
@@ -138,7 +138,7 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _canonical(host: str) -> str | None:
-    """Return a lower-case host in the form of the URL standard (https://url.spec.whatwg.org/#host-parsing).
+    """Convert a host in lower case into the URL standard's form (https://url.spec.whatwg.org/#host-parsing).
     Convert international names to Punycode. Remove a final dot, which certificates do not contain. Return
     None for invalid hosts, such as invalid Punycode, and for short IPv4 addresses such as 127.1."""
     if not host.isascii():

@@ -1,7 +1,7 @@
-"""Import pages from recordings. FILES and FOLDERS list the modules for all formats of recordings except HAR.
+"""Import pages from recordings. FILES and FOLDERS list the modules for all formats except HAR.
 
-Each module has `import_pages(path, lenient=..., progress=...)`. Modules for folders also have
-`holds(folder)`, which returns True if the folder has their format.
+Each module has `import_pages(path, lenient=..., progress=...)`. Each module for folders also has
+`holds(folder)`, which returns True if the folder has the module's format.
 """
 
 from importlib import import_module
@@ -12,26 +12,25 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.files import Progress, first_bytes, silent, unpacked_start
 from fastopen.pages.recording import ImportedPage
 
-# For each format: the first bytes of its files, True if the files may be compressed with gzip, and its
-# module. HARs have no fixed first bytes, see har/recording.py.
+# For each format except HAR: the first bytes of its files, True if gzip may compress them, and its module.
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
 # Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")
 
 
 class NoPageError(InputError):
-    """Raised if a folder contains nothing that could be a page."""
+    """Raised if a folder is not a recording in any supported format."""
 
 
 def _format(name: str) -> Any:
-    # Imported late: the formats' libraries take a quarter of a second, and most runs need none of them.
+    # Importing the formats' libraries takes a quarter of a second, and most runs need none of them.
     return import_module(f"{__name__}.{name}")
 
 
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a WARC or WACZ file. Return None if the file has another format, such as HAR."""
+    """Return the pages of a WARC or WACZ file, or None if the file has another format, such as HAR."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) or start
     for beginning, packed, name in FILES:
@@ -42,7 +41,7 @@ def import_file(
 
 
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a recording in a folder. Raises NoPageError if it has no known format."""
+    """Return the pages of a recording in a folder. Raises NoPageError if it has no supported format."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):

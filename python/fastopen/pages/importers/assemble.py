@@ -1,4 +1,4 @@
-"""Build a page from recorded exchanges (requests and responses) whose initiators are known."""
+"""Build a page from recorded exchanges (requests with their responses) whose initiators are known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import ImportedPage, Recording
 
-# Maps the type of a resource to the types of resources that may request it, in addition to documents.
-# OTHER_ASKERS has the requesting types for all types that are not listed here.
+# Maps a resource type to the types of resources that may be its initiator, in addition to documents.
+# OTHER_ASKERS has these types for all resource types that are not keys of ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -22,16 +22,16 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from a request to its initiator, the request whose response led to it. The browser needs
-    `processing_us` before it makes the request. The server waits `think_us` before it responds, and takes
-    `send_us` to send the body. `phase` is `load` if the load event waits for the request."""
+    """The link from a request to its initiator: the earlier request whose response led to it. The browser
+    needs `processing_us` before it makes the request. The server waits `think_us` before it responds, and
+    takes `send_us` to send the body. `phase` is `load` if the load event waits for the request."""
 
     initiator: int | None
-    """The index of the initiator; None for the root."""
+    """The index of the initiator; None for the page's first request."""
     at_bytes: int | None = None
     """Number of the initiator's body bytes that must arrive before the request; None: all."""
     type: ResourceType | None = None
-    """The exchange's type, if the initiator's reference implies it (such as `<img>`); otherwise None."""
+    """The type of the requested resource that the initiator's reference, such as `<img>`, implies, if any."""
     evidence: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
@@ -60,10 +60,10 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Build a page from recorded exchanges (requests and responses). It gets the exchanges whose indices are
-    keys of `edges`. Each edge links an exchange to its initiator, which must precede it. The first is the
-    page's document. `initiators` is the source of these links, such as `recorded`. `alternatives` maps
-    exchanges to other URLs with the same response. The notes of the exchanges are added to `notes`."""
+    """Build a page from the exchanges (requests with their responses) whose indices are keys of `edges`. Each
+    edge links an exchange to its initiator, which must precede it. The first exchange is the page's document.
+    `initiators` is the source of these links, such as `recorded`. `alternatives` maps exchanges to other URLs
+    with the same response. The page gets `notes` and the notes of its exchanges."""
     positions = {None: None} | {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:
@@ -110,7 +110,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map each request's index to its resource type: implied by the reference in `edges`, or as recorded."""
+    """Map each request's index to its resource type: the type in its edge if set, or else as recorded."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     # A redirect has the type of its target, because its own MIME type is arbitrary.

@@ -17,7 +17,7 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """The seconds for which a cache may use a response after its arrival; None if they are not known.
+    """The number of seconds for which a cache may use a response after its arrival; None if unknown.
     `validator` is True if a client can revalidate the response, for example by its ETag."""
 
     fresh_s: int | None = None
@@ -27,9 +27,9 @@ class Freshness(NamedTuple):
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return for how long, and how, a cache may use a response with these headers, whose names are in lower
-    case. `at_ms` is its arrival in ms since 1970, or None if unknown. The time is unknown (None) without
-    headers, or if the method is not GET."""
+    """Return for how long a cache may use a response with these headers, and if it can be revalidated. The
+    names of headers must be in lower case. `at_ms` is the response's arrival in ms since 1970; None if
+    unknown. The result is unknown without headers, or if the method is not GET."""
     if not headers or method != "GET":
         return Freshness()
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
@@ -42,7 +42,7 @@ def freshness_of(
 
 
 def _delta_s(text: str) -> int | None:
-    """Return a number of seconds, at most 2**31 (RFC 9111 section 1.2.2); None if it is malformed."""
+    """Parse a number of seconds, and limit it to 2**31 (RFC 9111 section 1.2.2); None if it is malformed."""
     digits = text.strip()
     return min(int(digits[:20]), 2**31) if digits.isdecimal() else None
 
@@ -50,7 +50,7 @@ def _delta_s(text: str) -> int | None:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the remaining freshness (RFC 9111 section 4.2). Ignore `s-maxage`, meant for shared caches."""
+    """Return for how many seconds a response stays fresh in a private cache (RFC 9111 section 4.2)."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

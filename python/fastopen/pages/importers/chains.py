@@ -1,19 +1,19 @@
-"""Link redirects and CORS preflights to the requests that the browser sent because of their responses."""
+"""Link redirects and CORS preflights to the requests that followed them, which forms chains of requests."""
 
 from collections.abc import Collection, Iterable, Sequence
 
 from fastopen.common.grouping import grouped
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
+# Recorders round to ms and use several clocks: a request may seem to start this long before a redirect to it.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
-_PREFLIGHT_HELD_MS = 30_000.0
+_PREFLIGHT_WAIT_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of each request that followed a redirect or CORS preflight to this redirect or preflight.
-    If the request seems to start before the redirect or preflight ended, correct its times."""
+    """Find the requests that followed a redirect or CORS preflight, and set their `before` to it. If such a
+    request seems to start before the redirect or preflight ended, correct the request's times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -29,7 +29,7 @@ def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
     ended = redirect.at.end
     for target in candidates:
         late_enough = target.at.start >= ended - _CLOCK_SLACK_MS or target.at.first_byte >= ended
-        # A page may set a cookie and redirect to its own URL, but the chain must not lead back to its head.
+        # A page may set a cookie and redirect to its own URL. Even then, a chain must not be a circle.
         if target.before is None and late_enough and target is not head(redirect):
             _put_after(target, redirect)
             return
@@ -37,8 +37,8 @@ def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
 
 def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
     for request in candidates:
-        held = preflight.at.start - request.at.start <= _PREFLIGHT_HELD_MS
-        if request.before is None and held and request.at.first_byte >= preflight.at.end - _CLOCK_SLACK_MS:
+        soon = preflight.at.start - request.at.start <= _PREFLIGHT_WAIT_MS
+        if request.before is None and soon and request.at.first_byte >= preflight.at.end - _CLOCK_SLACK_MS:
             preflight.asked_like = request
             start = preflight.at.start
             preflight.at.start = min(start, max(request.at.start, start - _CLOCK_SLACK_MS))
@@ -56,8 +56,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
-    """Remove the exchanges `gone` from the chains of redirects and preflights that lead to those in `kept`.
-    For example, if B of the redirects A to B to C is removed, A then redirects to C."""
+    """Remove the exchanges `gone` from the chains of redirects and preflights that lead to the exchanges
+    `kept`. For example, if A redirects to B, B redirects to C, and B is removed, A redirects to C."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -71,7 +71,7 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first exchange of the redirects and preflights that led to `entry`, and their number."""
+    """Return the first of the redirects and preflights that led to `entry` (or itself), and their number."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -83,7 +83,7 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def start_order(entry: Exchange) -> tuple[float, int, int]:
-    """Return a key that sorts exchanges by start. A redirect precedes its target if both start at once."""
+    """Return a key to sort exchanges by their start. A redirect precedes its target if both start at once."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
@@ -93,8 +93,7 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to the time at which it and all exchanges to which it led, by redirects and CORS
-    preflights, have ended."""
+    """Map each exchange to its end in ms since 1970, for redirects and preflights with all that followed."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

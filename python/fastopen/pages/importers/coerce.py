@@ -1,4 +1,4 @@
-"""Coerce values of recordings that may be missing, of a wrong type (sizes as strings), or absurd."""
+"""Read values of recordings, which may be missing, absurd, or of a wrong type, such as a size as text."""
 
 import json
 import math
@@ -11,12 +11,12 @@ from typing import Any, Final
 from fastopen.common import json_memory
 
 Pairs = Sequence[tuple[str, str]]
-# A day. No recording of a page lasts longer. Recorders write larger numbers for "never" and "unknown".
+# One day: no recording of a page lasts longer. Recorders write larger numbers for "never" and "unknown".
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _YEAR_9999_MS: Final = 253_402_300_000_000.0
-# Numbers in this range are seconds since 1970, from 2001 on, as some proxies write them. In ms, they would be
-# before 1973. Smaller numbers are ms since another moment.
+# Numbers in this range are seconds since 1970, as some proxies write them, for times after 2001. As ms since
+# 1970, they would be times before 1973. Smaller numbers are ms since another time than 1970.
 _SECONDS: Final = (1e9, 1e11)
 
 
@@ -30,7 +30,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, also from a string (as WebPageTest writes some); None for any other value."""
+    """Convert a finite number, or a string with one (WebPageTest), to a float. Otherwise return None."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -41,19 +41,19 @@ def number(value: object) -> float | None:
 
 
 def milliseconds(value: object) -> float | None:
-    """Return a duration or offset in ms; None if missing, negative (HAR: "does not apply") or over MAX_MS."""
+    """Convert a time in ms; None if missing, negative (HAR: "does not apply") or longer than a day."""
     found = number(value)
     return found if found is not None and 0 <= found <= MAX_MS else None
 
 
 def size(value: object) -> int | None:
-    """Return a size in bytes; None if missing, negative (HAR: "not available") or over MAX_SIZE."""
+    """Convert a size in bytes; None if missing, negative (HAR: "not available") or over 64 GiB."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 
 
 def decoded(text: str) -> Any:
-    """Decode JSON. Return None if it is malformed or needs too much memory."""
+    """Decode JSON. Return None if it is malformed or may take up too much memory."""
     with suppress(ValueError, RecursionError):
         return None if json_memory.is_too_much(text) else json.loads(text)
     return None
@@ -61,7 +61,7 @@ def decoded(text: str) -> Any:
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
     """Return the header fields with names in lower case, and without pseudo-headers such as `:status`."""
-    # Chrome joins fields of the same name (Set-Cookie) with line feeds. Others write numbers (sizes).
+    # Chrome joins fields of the same name (Set-Cookie) with line feeds. Some recorders write numbers (sizes).
     return [
         (name.strip().lower(), line.strip("\r"))
         for name, content in pairs
@@ -76,7 +76,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Parse a time (ms or s since 1970, ISO 8601 or RFC 5322) into ms since 1970; None if it is invalid."""
+    """Convert a time (ms or s since 1970, ISO 8601 or RFC 5322) to ms since 1970; None if it is invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
         if found is not None and _SECONDS[0] <= found < _SECONDS[1]:
@@ -95,18 +95,19 @@ def moment_ms(value: object) -> float | None:
 
 
 def label(name: str) -> str:
-    """Return the printable characters of a program's name, at most 80."""
+    """Return a program's name without unprintable characters, cut to 80 characters."""
     return "".join(c for c in name if c.isprintable())[:80]
 
 
 def source_of(form: str, writer: str, date: str) -> str:
-    """Return the source of a page, such as `HAR by Firefox, recorded 2026-11-29`, from a date and time."""
+    """Describe the source of a page, such as `HAR by Firefox, recorded 2026-11-29`. `form` is the format of
+    the recording, `writer` the program that wrote it, and `date` begins with an ISO 8601 date."""
     source, day = f"{form} by {writer}" if writer else form, date[:10]
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source
 
 
 def charset(mime: str) -> str | None:
-    """Return the charset parameter of a Content-Type; None if there is none or Python does not know it."""
+    """Return the charset parameter of a Content-Type; None if it is missing or Python does not know it."""
     value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
     try:
         b"".decode(value)

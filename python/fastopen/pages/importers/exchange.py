@@ -1,4 +1,4 @@
-"""Model an exchange: a request and its response as sent, with times and initiator if they were recorded."""
+"""Define an exchange: a recorded request and its response, with times and initiator if they are known."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_HEADER_BYTES: Final = 256 * 1024
 
 @dataclass
 class Times:
-    """Times of a request and its response. `start`, `sent`, `first_byte` and `end` are in ms since 1970. The
-    others are durations in ms, such as DNS `lookup`, and the `wait` for the response. None: not recorded."""
+    """Times of a request and its response. `start`, `sent`, `first_byte` and `end` are in ms since 1970. All
+    other fields are durations in ms, such as the DNS `lookup`, or the `wait` for a response's first byte."""
 
     start: float
-    """Time at which the browser made the request, before the wait for a connection, lookup and handshakes."""
+    """Time at which the page made the request, before the wait for a connection, lookup and handshakes."""
     sent: float
     first_byte: float
     end: float
@@ -37,7 +37,7 @@ class Times:
     """Recorded duration of opening the connection, which may include TLS."""
     tls: float = 0.0
     send: float = 0.0
-    """Time in which the browser passed the request to the operating system."""
+    """Duration for which the browser passed the request to the operating system."""
     wait: float | None = None
 
     def move(self, by_ms: float) -> None:
@@ -47,8 +47,8 @@ class Times:
 
 @dataclass(eq=False)
 class Exchange:
-    """A recorded request and its response. Sizes are in bytes as sent. Facts that were not recorded have
-    defaults. `coding` is the response's Content-Encoding, such as `gzip`."""
+    """A recorded request and its response. Sizes are in bytes, as sent. Fields whose values were not recorded
+    have their defaults. `coding` is the response's Content-Encoding, such as `gzip`."""
 
     url: str
     type: ResourceType
@@ -63,9 +63,9 @@ class Exchange:
     recorded: StoredBody | None = field(default=None, repr=False)
     """The body as sent, of `body_bytes` bytes; None: only its size is known."""
     text: StoredBody | None = field(default=None, repr=False)
-    """The unpacked body, if it was kept separately from `recorded`."""
+    """The body without its content coding; None: not stored in this form."""
     head: bytes | None = field(default=None, repr=False)
-    """The head of the response as HTTP/1.1 text."""
+    """The head of the response (status line and headers) as HTTP/1.1 text."""
     http: HttpVersion | None = None
     """The HTTP version that the recorder names; None: not known."""
     freshness: Freshness = field(default_factory=Freshness)
@@ -75,9 +75,9 @@ class Exchange:
     """True if the browser marked the request as the navigation of a whole page (Fetch Metadata)."""
     times: Times | None = None
     initiators: Sequence[str] = ()
-    """The URLs that the recorder names as initiator; for a script, the whole call stack, nearest first."""
+    """The URLs that the recorder names as initiator, for a script the call stack with the innermost first."""
     document: str | None = None
-    """The URL of the document to which the recorder assigns the exchange."""
+    """The URL of the document to which the exchange belongs, as the recorder names it."""
     base_page: bool = False
     """True if the recorder marks the exchange as the page's document."""
     embedded: bool = False
@@ -92,11 +92,11 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """A cache for the module `chains`: an earlier exchange in the chain of `before`, and the steps to it."""
+    """A cache of the module `chains`: an exchange that led to this one over `before`, and the steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """For a preflight: the request that it allows, which has the same initiator."""
+    """For a preflight: the request that followed, which has the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """Counts of guesses about this exchange, which are added to the notes of each page with the exchange."""
+    """Counts of guesses about this exchange. Each page that contains the exchange gets these notes."""
 
     @property
     def is_redirect(self) -> bool:
@@ -124,27 +124,26 @@ class Exchange:
 
 @dataclass
 class HarPage:
-    """The facts that a HAR has about a page. It started at `started`, in ms since 1970. The load event was
-    `on_load` ms later, or with `inspector_clock`, that long after the start of the recording."""
+    """The facts that a HAR has about a page."""
 
     id: str
     title: str = ""
     started: float | None = None
     """Start of the page, in ms since 1970."""
     on_load: float | None = None
-    """Time of the load event, in ms after the start of the page."""
+    """Time of the load event, in ms since the start of the page."""
     inspector_clock: bool = False
-    """True if the recorder counts `on_load` from the start of the recording instead of the page."""
+    """True if `on_load` counts from the start of the recording instead of the page."""
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network, as `network` of a job, if fastopen recorded the page without TCP Fast Open."""
+    """The emulated network, as `network` of a job, if fastopen recorded the page in it, without TFO."""
     members: list[int] = field(default_factory=list)
-    """The indices of the page's entries in the file."""
+    """The indices of the page's entries in the HAR."""
 
 
 def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
-    """Return the recorded bodies and heads of responses, by the indices of their resources."""
+    """Return the recorded bodies and response heads of `exchanges`, with the same indices."""
     bodies = {index: one.recorded for index, one in exchanges.items() if one.recorded is not None}
     return RecordedBodies(
         bodies, {index: one.head for index, one in exchanges.items() if one.head is not None}
@@ -152,7 +151,7 @@ def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
 
 
 def is_redirect(status: int) -> bool:
-    """Return True if a client follows the Location of a response of this status."""
+    """Return True if a client follows the Location of a response with this status."""
     return 300 <= status < 400 and status != 304
 
 

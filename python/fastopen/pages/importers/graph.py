@@ -1,4 +1,4 @@
-"""Find which response led to each recorded request without using times: follow references and redirects."""
+"""Find the initiators of recorded requests without using times: follow references and redirects."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -16,7 +16,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import UrlIndex, find_reference
 
-# Maps (exchange with the reference, reference as written, base URL) to the target's URL, or None.
+# Gets (exchange with the reference, reference as written, base URL). Returns the target's URL, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _TEXTS_IN_MEMORY: Final = 32
 
@@ -34,11 +34,11 @@ class Graph:
         # The exchanges of each URL, GETs first: references and redirects lead to the response of a GET.
         gets_first = sorted(enumerate(exchanges), key=lambda pair: pair[1].method != "GET")
         self.by_url = grouped((exchange.url, index) for index, exchange in gets_first)
-        # The exchanges found so far whose text cannot be unpacked, and the exchanges that links lead to.
+        # The exchanges found so far whose text cannot be unpacked, and those to which hyperlinks lead.
         self.unreadable: set[int] = set()
         self.linked: set[int] = set()
-        # Maps exchanges to other URLs that lead to their responses: unrecorded choices of a picture, and URLs
-        # in texts that differ from the URL of the exchange, such as the URLs of a mirror's files.
+        # Maps an exchange to other URLs with the same response: unrecorded choices of a picture, and URLs by
+        # which texts refer to the exchange, if they differ from its own, as in a mirror.
         self.alternatives: defaultdict[int, dict[str, None]] = defaultdict(dict)
         self._resolve = resolve
         self._index = UrlIndex(exchange.url for exchange in exchanges)
@@ -48,24 +48,24 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Find all exchanges (requests and responses) of the page whose first exchange is `root`: follow
-        redirects, and the URLs in documents, stylesheets, scripts and other texts. Map the index of each to
-        the link (edge) to its initiator. Initiators come first."""
+        """Find all exchanges of the page whose first exchange is `root`: follow redirects, and the URLs in
+        documents, stylesheets and scripts. Map the index of each to the link (edge) to its initiator.
+        Initiators come before the exchanges that they initiate."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.add_referenced(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Find `root` and the exchanges to which redirects and references in documents and stylesheets lead.
-        Map the index of each to the link (edge) to its initiator. Initiators come first."""
+        """Find the exchange `root`, and all to which redirects and references in documents and stylesheets
+        lead from there. Map the index of each to the link (edge) to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.add_referenced(edges, [root])
         return edges
 
     def add_referenced(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
         """Follow redirects, and references in documents and stylesheets, from the exchanges `started`. Add
-        the exchanges found to `edges`, which maps each exchange's index to the link to its initiator."""
+        the exchanges found to `edges`, which maps an exchange's index to the link to its initiator."""
         # Breadth-first, because resources near the root are requested earlier.
         waiting = deque(started)
         while waiting:
@@ -82,8 +82,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the indices of exchanges of other pages in a recording of several pages. They are the
-        exchanges `started`, and all to which redirects, references and hyperlinks lead from these."""
+        """Return the indices of the exchanges of other pages in a recording of several pages: the exchanges
+        `started`, and all exchanges to which redirects, references and hyperlinks lead from there."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response of the exchange `index`. Return the index of each recorded request to which it
-        refers, in order, with a link (edge) from there to `index`. Update `linked` and `alternatives`."""
+        """Parse the response of the exchange `index`. For each recorded request to which it refers, return
+        the request's index and its link (edge) to `index`. Update `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -150,16 +150,16 @@ class Graph:
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
         """Convert an offset in a text of `length` bytes to an offset in its possibly compressed body. Return
-        None if the text is not a document, because browsers wait for the whole of other texts."""
+        None if the text is not a document, because browsers use other texts only when they are complete."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Search the texts of a page, such as scripts, for URLs of recorded requests that it lacks. Add the
-        requests found to the page, and return their indices. `edges` has the page's requests by index, with
-        the links to their initiators."""
+        """Search the texts of a page, such as scripts, for the URLs of recorded requests that it lacks. Add
+        these requests to `edges`, the page's requests by index with the links to their initiators. Return
+        the indices of the added requests."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -1,4 +1,4 @@
-"""Find the initiators of recorded requests from the recording, from URLs in texts, or from their times."""
+"""Find the initiators of recorded requests: as recorded, from URLs in response texts, or from times."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict
@@ -17,7 +17,7 @@ from fastopen.pages.references import UrlIndex, find_reference
 _CLOCK_SLACK_MS: Final = 1.0
 # A document's parser makes requests until this long after the document has arrived. Later, scripts do.
 _PARSING_MS: Final = 50.0
-# If a parser makes a request this long after its document ended, it waited for a script or stylesheet.
+# If a parser makes a request this long after its document has arrived, it waited for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _TEXTS_IN_MEMORY: Final = 32
@@ -26,29 +26,29 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds the initiator of each exchange of a page: the resource that made the browser request it."""
+    """Finds the initiator of each exchange (request with its response) of a page."""
 
     def __init__(self, entries: Sequence[Exchange], document: int, notes: Notes) -> None:
         """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
         `document` is the index of the main document, which is 0 unless the first request was redirected.
-        Requests that were held back are counted in `notes`."""
+        `notes` counts the requests that waited for a script or stylesheet."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
         self._by_url: defaultdict[str, list[int]] = defaultdict(list)
         self._by_origin: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
         self._targets: dict[int, int] = {}
-        # Maps (frame, type) to (end, index) of the entries that have started so far, in order of end.
+        # Maps (index of a frame's document, type) to (end, index) of each entry so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         # The index of the document of each entry so far.
         self._frames: list[int] = []
         self._texts = TextIndex(entries)
-        # Maps the entries whose initiator was found in a text to the results of TextIndex.naming.
+        # Maps the index of each entry whose URL was found in a text to the result of TextIndex.naming.
         self.namings: dict[int, tuple[int, float]] = {}
         self._notes = notes
 
     def find_all(self) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Find the initiator of each exchange. Return a list with an item for each exchange: the index of its
+        """Find the initiator of each exchange. Return a list with a pair for each exchange: the index of its
         initiator (None for the first exchange), and the evidence, such as `named` if a text has the URL. Also
         return the source of all initiators: `recorded`, `inferred` or `mixed`."""
         found: list[tuple[int | None, str]] = []
@@ -99,8 +99,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, entry: Exchange) -> int | None:
-        """Return the index of the initiator that the recorder named. Of the scripts in a call stack, choose
-        the script that arrived last before the request, because the request waited for this script."""
+        """Return the index of the initiator that the recorder names, if any. From the scripts in a call
+        stack, choose the script that arrived last before the request, because the request waited for it."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url) for url in dict.fromkeys(named) if url is not None]
@@ -112,8 +112,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return `recorded`, the index of a request's initiator. But if this is a document that ended long
-        before the request, return the script or stylesheet for which the request probably waited."""
+        """Return `recorded`, the index of a request's initiator. But if it is a document that ended long
+        before, return the index of the script or stylesheet for which the request probably waited."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -128,14 +128,14 @@ class InitiatorResolver:
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
         """Find the last resource of the type `kind` in a frame that was complete when the request `index`
-        started. Return the time of its end, and its index, or None if there is none."""
+        started. Return its end in ms since 1970 and its index, or None if there is no such resource."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the index of the document to which a request belongs, by its Referer or WebPageTest's
-        `_documentURL`. Without these, it is the main document."""
+        """Return the index of the document, such as a frame, to which a request belongs: by the request's
+        Referer or WebPageTest's `_documentURL`, or else the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -179,8 +179,8 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> tuple[int, float] | None:
-        """Find the response text that contains the URL of the entry at `index`. Return the index of the text,
-        and the position of the URL's end as a fraction of the text's length. None if no text has the URL."""
+        """Find a response text that contains the URL of the entry at `index`. Return the index of the text's
+        entry, and the position of the URL's end, from 0 to 1. Return None if no text contains the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)
@@ -197,7 +197,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map the index of each entry to the indices of entries whose text may contain its URL."""
+        """Map the index of each entry to the indices of the entries whose texts may contain its URL."""
         urls_of_all = UrlIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

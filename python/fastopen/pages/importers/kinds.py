@@ -1,4 +1,4 @@
-"""Find the types of resources, such as `image`, from the recording or from headers, MIME types and URLs."""
+"""Find the type of a resource, such as `image`, from the recording or from headers, MIME type and URL."""
 
 import re
 from typing import Final
@@ -28,7 +28,7 @@ _DESTINATIONS: Final[dict[str, ResourceType]] = {
 _DESTINATIONS_WITHOUT_ELEMENT: Final = frozenset([
     "empty", "manifest", "report", "worker", "sharedworker", "serviceworker",
 ])  # fmt: skip
-# Headers by which browsers mark such requests: https://wicg.github.io/nav-speculation/prefetch.html
+# Headers by which browsers mark prefetches: https://wicg.github.io/nav-speculation/prefetch.html
 _PURPOSES: Final = ("sec-purpose", "purpose", "x-moz")
 _SUFFIXES: Final[dict[str, ResourceType]] = {
     "css": "stylesheet", "js": "script", "mjs": "script", "woff": "font", "woff2": "font", "ttf": "font",
@@ -58,23 +58,23 @@ _BY_VAGUE_MIME: Final[_Patterns] = (
     (re.compile(r"(text/html|application/xhtml\+xml)\Z"), "document"),
     (re.compile(r".*(json|/xml|\+xml)\Z"), "xhr"),
 )
-# Types of resources whose texts name other resources. Requests for these may have them as the Referer.
+# Types of resources whose texts may contain URLs of other resources.
 CODE: Final = ("document", "stylesheet", "script")
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return the MIME type that the recording declares for a response, or else that in the response headers
-    `got`. Invalid types are ignored. The default is application/octet-stream."""
+    """Return the MIME type `declared` by the recorder for a response, or else the Content-Type in the
+    response headers `got`. Invalid types are ignored. The default is application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
     valid = (mime for mime in (declared, listed) if _TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
     return next(valid, "application/octet-stream")
 
 
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
-    """Return the type of a resource, such as `image`. `recorded` is the recorder's name for it. If this is
-    None, derive the type from the request headers `sent`, the MIME type and the URL."""
+    """Return the type of a resource, such as `image`. `recorded` is the recorder's name for the type. If this
+    is None, derive the type from the request headers `sent`, the MIME type and the URL."""
     named = RECORDED[recorded] if recorded is not None else _DESTINATIONS.get(destination_of(sent) or "")
     named = named or _guessed_type(url, mime, sent)
     # A document that the browser fetches ahead is a page of its own.
@@ -104,8 +104,8 @@ def delays_load_event(
     of_type: ResourceType, method: str = "GET", sent: Pairs = (), recorded: str | None = None
 ) -> bool:
     """Return True if a page's load event waits for this request, because an element or a frame made it. The
-    load event does not wait for fetch() and beacons. `of_type` is the type of the resource, and `recorded`
-    the recorder's name for it, if known. `sent` has the request's headers."""
+    load event does not wait for fetch() and beacons. `of_type` is the type of the resource, `recorded` is the
+    recorder's name for this type, if known, and `sent` has the request's headers."""
     if is_fetched_ahead(sent):
         return False
     if recorded is not None:
@@ -119,17 +119,17 @@ def delays_load_event(
 
 
 def is_event_stream(mime: str, recorded: str | None = None) -> bool:
-    """Return True for server-sent events, which stay open, and for which the load event does not wait."""
+    """Return True for server-sent events, whose response does not end, so the load event does not wait."""
     return essence(mime) == "text/event-stream" or recorded == "eventsource"
 
 
 def is_fetched_ahead(sent: Pairs) -> bool:
-    """Return True if the browser prefetched or prerendered for a page that the user may visit next."""
+    """Return True if the browser made the request to prefetch or prerender a page for a later visit."""
     return any(name in _PURPOSES and value.lower().startswith("prefetch") for name, value in sent)
 
 
 def destination_of(sent: Pairs) -> str | None:
-    """Return the destination of a request (Sec-Fetch-Dest); None if it is missing or unknown."""
+    """Return the destination of a request (Sec-Fetch-Dest), such as `image`; None if missing or unknown."""
     name = (coerce.header(sent, "sec-fetch-dest") or "").strip().lower()
     return name if name in _DESTINATIONS else None
 

@@ -1,6 +1,6 @@
-"""Import recordings of Mahimahi's mm-webrecord: a folder with a file for each exchange.
+"""Import recordings of Mahimahi's mm-webrecord: a folder with a file for each request and its response.
 
-The format of the files: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
+The file format is `protobufs/http_record.proto` in https://github.com/ravinet/mahimahi
 """
 
 import re
@@ -55,20 +55,20 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """Return the Protobuf class of mm-webrecord's files. The class declares strings as bytes and enumerations
-    as numbers, which have the same encoding."""
+    """Return the Protobuf message class of mm-webrecord's files. It declares strings as bytes, and
+    enumerations as numbers, because these have the same encoding but accept any value."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder is a recording, or has subfolders that are all recordings."""
+    """Return True if the folder is a recording of mm-webrecord, or if all its subfolders are recordings."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a folder's recordings. Raises InputError for broken files unless `lenient`."""
+    """Return the pages of a folder's recordings. Raises InputError for a damaged file unless `lenient`."""
     inner = [folder] if _is_recording(folder) else _recordings(folder)
     return [page for one in inner for page in _import_recording(one, lenient, progress)]
 
@@ -105,19 +105,19 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
             found.append(exchange)
         progress(number, len(files))
     name, source = stem_of(str(folder.resolve()), ()), "recording of mm-webrecord"
-    # The files have random names, so the order of the exchanges is unknown.
+    # The files have random names, so the order of the requests is unknown.
     return pages_of(found, name, source, notes, str(folder), find_roots=navigated_or_widest)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files with mm-webrecord's names (`save.*`), or else all files, as mm-webreplay does."""
+    """Return the files with mm-webrecord's names (`save.*`), or if there are none, all files."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """Convert a recorded request and its response. If a page cannot contain them, count the reason in `notes`
-    and return None."""
+    """Convert a Protobuf message, a request with its response, into an exchange. If a page cannot contain it,
+    count the reason in `notes` and return None."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest

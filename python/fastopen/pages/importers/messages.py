@@ -1,4 +1,4 @@
-"""Build exchanges from the HTTP messages that archives contain."""
+"""Build exchanges (requests with their responses) from the HTTP messages that archives contain."""
 
 import io
 from typing import Final
@@ -24,11 +24,11 @@ from fastopen.pages.importers.unpack import is_coded, packed
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-# Crawlers request this path of each host first (RFC 9309), but browsers never do.
+# Crawlers request this path from each host first (RFC 9309), but browsers never do.
 _RULES_FOR_CRAWLERS: Final = "/robots.txt"
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
-# Browsertrix and ArchiveWeb.page rename Content-Encoding to this, because they store decoded bodies.
+# Browsertrix and ArchiveWeb.page rename Content-Encoding to this name, because they store decoded bodies.
 _RENAMED_CODING: Final = "x-orig-content-encoding"
 
 
@@ -47,10 +47,10 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return a recorded HTTP request and its response as an Exchange. Return None, and count the reason in
-    `notes`, if it cannot be part of a page, such as robots.txt. `sent` and `got` are the headers of request
-    and response. `body` is the response's body without chunked framing. If the recording lacks the body,
-    `lost_body_bytes` is its length. Header sizes that are None get typical values."""
+    """Return a recorded HTTP request and its response as an Exchange. If it cannot be part of a page, such as
+    a request for robots.txt, count the reason in `notes` and return None. `sent` and `got` are the headers of
+    request and response. `body` is the response's body without chunked framing. If the recording lacks the
+    body, `lost_body_bytes` is its length. If the size of a header is None, a typical size is assumed."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -108,13 +108,13 @@ def http_exchange(
 
 
 def head_bytes(first_line: str, headers: Pairs) -> int:
-    """Return the size of a head as HTTP/1.1 text: first line, fields and blank line."""
+    """Return the size in bytes of the head of a message as HTTP/1.1 text: first line, fields, blank line."""
     written = sum(len(f"{name}: {value}\r\n".encode("utf-8", "replace")) for name, value in headers)
     return len(first_line.encode("utf-8", "replace")) + 2 + written + 2
 
 
 def without_chunks(body: bytes) -> bytes:
     """Remove chunked framing (RFC 9112 section 7.1) from a body. Return a body without framing unchanged."""
-    # Charge the budget for line ends: each chunk has a line end, and takes some microseconds.
+    # Each chunk takes some microseconds, and has at least one line end.
     budget.work(body.count(b"\n"))
     return bytes(ChunkedDataReader(io.BytesIO(body)).read())

@@ -1,4 +1,4 @@
-"""Import mirrors made by `wget -p -H`: a folder for each host, with files named by path and query."""
+"""Import mirrors by `wget -p -H`: folders named by host, with files named by path and query."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _TEXT: Final = re.compile(r"^text/|javascript|json|xml")
 _SCHEMES: Final = ("http", "https")
 # Servers do not compress smaller texts, which fit into one segment anyway.
 _LEAST_PACKED: Final = 1024
-# First bytes of files and their MIME types, for files whose names do not show the type.
+# The first bytes of files whose names do not show the MIME type, and their MIME types.
 _MAGIC: Final = (
     (b"GIF8", "image/gif"), (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
     (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"), (b"\x00\x01\x00\x00", "font/ttf"),
     (b"CWS", "application/x-shockwave-flash"), (b"FWS", "application/x-shockwave-flash"),
 )  # fmt: skip
-# A comment can match in only one way, so that matching any file takes linear time.
+# The pattern of a comment can match in only one way, so that matching takes linear time for every file.
 _MARKUP: Final = re.compile(
     rb"\s*(?:<!--(?:[^-]|-(?!->))*-->\s*)*<(?:!doctype html|html|head|body|script|div)", re.IGNORECASE
 )
@@ -48,20 +48,21 @@ _SCRIPT: Final = re.compile(
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder may be a mirror: it has a folder named like a host or an `index.htm*`."""
+    """Return True if the folder may be a mirror: if it has a folder named like a host, or an `index.htm*`."""
     documents = (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
     return any(_host_folders(folder, folder.resolve())) or any(documents)
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a mirror. A page is a document with references to at least five other files that is
-    not part of another page. If there is none, it is the document that leads to the most files."""
+    """Return the pages of a mirror. A page begins with a document that is not a part of another page, and
+    whose references lead to at least five other files, or else with the document that leads to the most
+    files. Raises InputError if a file cannot be read, or skips it if `lenient`."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
 def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
-    """Read a folder of websites that wget downloaded. Return a function that returns the page of a URL, or
-    None if the folder does not have the URL. Raises InputError."""
+    """Read a mirror, and return a function that gets a URL and returns its page, or None if the mirror lacks
+    it. Raises InputError if a file cannot be read, or skips it if `lenient`."""
     mirror = _read(folder, lenient, silent)
 
     def find(url: str) -> ImportedPage | None:
@@ -107,7 +108,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _files(host: Path, inside: Path) -> Iterator[Path]:
-    """Yield the files of a host, except symbolic links to files that are not `inside` the mirror."""
+    """Yield the files of a host, except symbolic links to files outside of the mirror's folder `inside`."""
     for path in host.rglob("*"):
         budget.work(budget.NAME_STEPS)
         if path.is_file() and path.resolve().is_relative_to(inside):
@@ -115,8 +116,8 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
 
 
 def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Pair each file with the file that has its content as served. These differ if wget converted the links
-    of a file and kept a copy named `*.orig` (-K). The copies themselves are left out."""
+    """Pair each file with the file that has its content as the server sent it. The two differ if wget changed
+    the links in a file and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
     every = set(files)
     # With -E, `.orig` replaces `.html`.
     copies = {
@@ -130,8 +131,8 @@ def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
 
 
 def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host in a mirror. Skip symbolic links to folders outside of `inside`.
-    wget's `--protocol-directories` adds a folder for each scheme."""
+    """Return (scheme, folder) of each host in a mirror. Skip symbolic links to folders that are not in the
+    mirror's folder `inside`. wget's `--protocol-directories` adds a folder for each scheme."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -151,7 +152,7 @@ def _is_host(name: str) -> bool:
 
 @dataclass
 class _Mirror:
-    """Converts files that wget downloaded into exchanges, and finds the file to which a reference leads."""
+    """Converts files that wget downloaded into exchanges, and finds the files to which references lead."""
 
     notes: Notes
     store: BodyStore
@@ -202,7 +203,8 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """Find a file even if wget added a suffix, or replaced its name by the MD5 of path and query."""
+        """Return the exchange's URL for a URL that a reference names; None if the mirror lacks the file. wget
+        may have added a suffix to the file's name, or replaced the name by the MD5 of path and query."""
         key = _key(url)
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
@@ -213,7 +215,8 @@ class _Mirror:
         return next((url for url in named if url is not None), None)
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
-        """Resolve a reference: a URL, or a relative path to another file, as `wget -k` writes."""
+        """Return the URL of the exchange to which a reference leads; None if the mirror lacks its file. The
+        reference is a URL, or a path from one file to another, as `wget -k` writes."""
         url = urls.cleaned(written, base=base)
         found = self.lookup(url) if url is not None else None
         if found is not None or "://" in written:
@@ -224,7 +227,7 @@ class _Mirror:
 
 
 def _key(url: str) -> str:
-    """Return a URL without scheme and percent-encoding, which often differ between references and files."""
+    """Return a URL without scheme and percent-encoding, in which references and file names often differ."""
     return unquote(url.partition("://")[2])
 
 

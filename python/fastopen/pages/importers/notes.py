@@ -1,4 +1,4 @@
-"""Count the facts that an import left out, guessed or found odd, and turn the counts into sentences."""
+"""Count what an import left out, guessed or found odd, and turn the counts into sentences for users."""
 
 from collections import Counter
 from typing import Final
@@ -83,7 +83,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of data that an importer left out, guessed or changed. SENTENCES has a sentence for each key."""
+    """Counts of data that an importer left out, guessed or changed. The keys are those of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

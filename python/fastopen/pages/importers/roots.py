@@ -15,16 +15,16 @@ if TYPE_CHECKING:  # graph imports brotli and zstandard, which HARs do not need
 
 # Types of resources that are always parts of a page, never the page itself.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# The Referer of only one request may be a frame whose own Referer is missing, instead of a page.
+# The number of requests with a Referer that shows that it is a page. One request may have a frame as Referer.
 _LEAST_REFERRERS: Final = 2
 # A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Return the document to which the browser navigated, after redirects. Other early requests, such as
-    certificate checks, are passed over. `by_start` has all exchanges in order of start. `titled` is the
-    page's URL, if a HAR has it as the page's title."""
+    """Return the document to which the browser navigated, after redirects. Earlier requests, such as
+    certificate checks, are ignored. `by_start` has all exchanges of the page in order of start. `titled` is
+    the title of the page in a HAR if it is a URL, otherwise None."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]
@@ -51,7 +51,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
     )
     candidates = [one for one in by_start if one.wants_content] or by_start
     found = next(one for rule in rules for one in candidates if rule(one))
-    # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
+    # The page load began with the first of several documents, such as a challenge or a splash page.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
             found = earlier
@@ -72,29 +72,29 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the first recorded request of each page, given the URLs of the pages. This request
-    may be a redirect that led to the page's URL. Skip URLs that were not recorded."""
+    """Return the index of the first request of each page, given the URLs of the pages: the request for the
+    URL, or the first redirect that led to it. Skip URLs that were not recorded."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of the requests that the browser marked as navigations to a page. If there is none,
-    return the index of the first document's request, or of the first redirect that led to it."""
+    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
+    return only the index of the first document, or of the first redirect that led to this document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or _heads(graph, [first], in_order=True)
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of the requests that the browser marked as navigations to a page. If there is none,
-    return the document that leads to the most resources, or the first redirect that led to this document.
-    This is for recordings in which the order of requests is unknown."""
+    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
+    return only the index of the document that leads to the most resources, or of the first redirect that led
+    to this document. Use this for recordings in which the order of requests is unknown."""
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def page_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents that are pages, not frames or advertisements in pages. A
-    document is a page if its references lead to at least five other resources, and it is not a part of a
-    larger page. If there is none, return the document that leads to the most resources."""
+    """Return the indices of the documents that are pages, not frames or advertisements in pages. A document
+    is a page if its references lead to at least five other resources, and it is not a part of a larger page.
+    If no document is a page, return only the index of the document that leads to the most resources."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -111,8 +111,8 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (size, index) of each document that may be a page, the largest first. The size is the number of
-    exchanges (requests and responses) to which references lead from the document, including itself."""
+    """Return (size, index) of each document that may be a page, the largest size first. The size is the
+    number of exchanges to which references lead from the document, including the document itself."""
     exchanges = graph.exchanges
     documents = [
         i
@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each request in `found` by the first of the redirects that led to it, if there are any. With
-    `in_order`, ignore redirects that were recorded after the request. Return the indices."""
+    """Return the indices in `found`, but if redirects led to a request, the index of the first redirect. With
+    `in_order`, ignore redirects that were recorded after the request."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

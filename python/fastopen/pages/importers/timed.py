@@ -1,4 +1,4 @@
-"""Build pages from recordings with times. Find initiators, think times, and the recorder's network."""
+"""Build pages from recordings with times. Estimate server think times, and RTTs of the recorder's network."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,7 @@ from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Re
 _CLOCK_SLACK_MS: Final = 1.0
 # If a request seems to start at most this long before the previous response ended, it started afterwards.
 _OVERLAP_SLACK_MS: Final = 2.0
+# Processing of more than this is due to a timer or the user.
 _SLOW_MS: Final = 2000.0
 # The load event fires at most this long after the last request that it waits for has ended.
 _PROCESSED_MS: Final = 2000.0
@@ -38,8 +39,8 @@ _EXPLAINED_SHARE: Final = 0.5
 def page_with_times(
     exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page that consists of these exchanges with times. `head` has facts from the HAR about the
-    page, such as its title. `place` names the file in errors. Raises InputError if there are too many."""
+    """Return the page that consists of `exchanges`, which have times. `head` has facts of the HAR about the
+    page, such as its title. `place` names the file in errors. Raises InputError for too many exchanges."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document, notes)
@@ -82,7 +83,7 @@ def page_with_times(
     plt_ms = None if load_at is None else load_at - ordered[0].at.start
     if event_ms > _MAX_EVENT_MS:
         notes.add("event", int(event_ms))
-        # No replay can reproduce the recorded page load time.
+        # A load of the page cannot reproduce the recorded page load time.
         event_ms, plt_ms = _MAX_EVENT_MS, None
     return page_of(
         ordered,
@@ -105,8 +106,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges in order of start, and the index of the page's document among them. The page's
-    first request comes first. Exchanges that started before it get its start time. `title` may be a URL."""
+    """Return the exchanges in order of start, and the index of the page's document in this order. The page's
+    first request comes first. Exchanges that started earlier get its start. `title` may be the page's URL."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -171,7 +172,7 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield each exchange's times. Assume HTTP/2 if its connection carried several requests at once."""
+    """Yield the times of each exchange. Assume HTTP/2 if its connection carried several requests at once."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:
@@ -199,7 +200,7 @@ def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
-    """Return the ids, in the recording, of connections that carried several requests at once."""
+    """Return the recorder's names of the connections that carried several requests at once."""
     spans = grouped(
         (one.connection, (one.at.sent, one.at.end)) for one in exchanges if one.connection is not None
     )
@@ -207,14 +208,14 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if two requests overlapped. `carried` has the times (sent, end) in order of `sent`."""
+    """Return True if any two requests overlapped. `carried` has (sent, end) of each in order of `sent`."""
     ended = accumulate((end for _, end in carried), max)
     return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Estimate when the browser could make the request `one`, whose initiator is `parent`. Return how many
-    bytes of the initiator's body it had to receive (None: all), and for how many ms it then processed them.
+    """Estimate when the browser could make the request `one`, whose initiator is `parent`. Return the number
+    of the initiator's body bytes that it needed to receive (None: all), and the time in ms to process them.
     `named_after` is the position of the request's URL in the initiator's text, from 0 to 1, if known."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
@@ -226,8 +227,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return `after` if the request `one` or its initiator began after the load event (at `fired_at`), `load`
-    if this event waited for the request, else `async`. `ended` is its end, after redirects."""
+    """Return the phase of the request `one`: `after` if it or its initiator began after the load event (at
+    `fired_at`), `load` if this event waited for it, else `async`. `ended` is its end, after redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
@@ -236,7 +237,7 @@ def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
     """Estimate the time of the load event in ms since 1970. It may be earlier than its recorded time
     `load_at`, which browsers record after the event's handlers have run. If `load_at` is None, return the
-    time 2 s after the end of the last request for which the event waits. `ends` has the ends of requests."""
+    time 2 s after the end of the last request for which the event waits. `ends` has each exchange's end."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
@@ -249,8 +250,8 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
     ended = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
     before = sorted(start for start, end in spans if end <= load_at + _CLOCK_SLACK_MS)
 
-    # A request contradicts a time if it was under way then, because the load event would have waited for it,
-    # or if it began then or later and ended before `load_at`, because only a handler could have made it.
+    # Count the requests that contradict a load event at `moment`: requests under way, for which the event
+    # would have waited, and later requests that ended before `load_at`, which only handlers could have made.
     def against(moment: float) -> int:
         under_way = bisect_left(starts, moment) - bisect_left(ended, moment)
         return under_way + len(before) - bisect_left(before, moment)
@@ -265,7 +266,7 @@ def _us(ms: float) -> int:
 
 
 class _Servers:
-    """Estimates the think and send times of servers in ms: the times that the network does not explain."""
+    """Estimates think and send times of servers in ms: the times that the network does not explain."""
 
     def __init__(
         self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: HarPage
@@ -282,7 +283,7 @@ class _Servers:
         the upload. If other HTTP/2 or HTTP/3 responses from the host filled the downlink for at least half of
         the remaining wait, subtract their transfer time too, because they may have delayed this response."""
         entry, one = self._entries[index], self._exchanges[index]
-        # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
+        # A request is recorded as sent when it is in the socket's buffer, before it is on the network.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms
         upload_ms = max(rounds_ms, entry.request_body_bytes * 8000 / self._up if self._up else 0.0)
         network_ms = round_trip_ms + max(0.0, upload_ms - entry.at.send)
@@ -298,8 +299,8 @@ class _Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _EXPLAINED_SHARE * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time in ms that the server took to send the body. Return 0 if this is under 500 ms, or
-        if the network explains at least half of it."""
+        """Return the time in ms that the server took to send the body of the response `index`: the time in
+        which it arrived, or 0 if this is under 500 ms, or if the network explains at least half of it."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_BODY_MS or self._reached is None:
@@ -311,7 +312,7 @@ class _Servers:
 
 
 def _overlap(exchange: RecordedExchange, begin: float, end: float) -> float:
-    """Return the fraction of a response that arrived between two moments, if it arrived at an even rate."""
+    """Return the fraction of a response that arrived between two times, if it arrived at an even rate."""
     lasted = exchange.end - exchange.first_byte
     if lasted <= 0:
         return float(begin <= exchange.first_byte <= end)

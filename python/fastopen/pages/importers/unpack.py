@@ -1,4 +1,4 @@
-"""Undo the content codings of bodies, so that their texts can be searched for references, and redo them."""
+"""Decode the content codings of bodies, so that their texts can be searched, and compress bodies again."""
 
 import zlib
 from collections.abc import Callable
@@ -9,15 +9,15 @@ import zstandard
 
 from fastopen.pages import budget
 
-# Maximum number of bytes unpacked from a body and searched: a small body may unpack to any size.
+# Maximum number of bytes to which a body is decoded, because a small body may decode to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20
 _DAMAGE: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
-    """Undo the `codings`, such as `gzip`, that Content-Encoding lists for a body. Return None if it cannot be
-    decoded. If the body was cut short, return the part before the cut. Return text that is not coded
-    unchanged, because some archivers unpack bodies but keep the header."""
+    """Return a body without the `codings`, such as `gzip`, that its Content-Encoding lists; None if it cannot
+    be decoded. If the body was cut short, return the part before the cut. Return a text that is not encoded
+    as it is, because some archivers decode bodies but keep the header."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue
@@ -27,15 +27,15 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
         try:
             body = decode(body)
         except _DAMAGE:
-            # Markup and scripts have no bytes below 9 (tab). Most coded bodies have some near the start.
+            # Markup and scripts have no bytes below 9 (tab). Most encoded bodies have some near the start.
             return body if body and all(byte >= 9 for byte in body[:512]) else None
         budget.spend(len(body))
     return body
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body has the coding that its Content-Encoding names. `body` has its first bytes.
-    Return False if the archiver unpacked it. A coding that fastopen cannot decode counts as present."""
+    """Return True if a body that begins with `body` really has the content coding that its Content-Encoding
+    names, and False if the archiver has decoded it. Return True for codings that fastopen cannot decode."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:
@@ -48,7 +48,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def packed(body: bytes) -> bytes:
-    """Compress a body with gzip, as servers do."""
+    """Compress a body with gzip at level 6, the default of most servers."""
     packer = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(body) + packer.flush()
 

@@ -1,4 +1,4 @@
-"""Build pages from recordings that have no times: find the requests of each page, and their initiators."""
+"""Build pages from recordings without times: find the requests of each page, and their initiators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from fastopen.pages.importers.roots import listed_roots, navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
 
-# Types of resources that documents seldom refer to. Without any reference, ASKERS decides the initiator.
+# Types of resources to which documents seldom refer: ASKERS has the likely type of their initiator.
 _SELDOM_NAMED: Final = ("font", "xhr", "document")
 
 
@@ -35,8 +35,8 @@ def pages_of(
     `roots`. If none of them was recorded, `find_roots` selects the first request of each page. A page has all
     requests to which redirects and references lead from its first request. `resolve` makes a reference a URL.
 
-    With `complete`, each other request is added to the page of its Referer, or else to the page recorded last
-    before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes` has
+    With `complete`, each remaining request is added to the page of its Referer, or else to the page recorded
+    last before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes` has
     counts of left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
@@ -53,8 +53,8 @@ def pages_of(
 
 
 def _complete_referers(exchanges: Sequence[Exchange]) -> None:
-    """Replace each Referer that is only an origin, as browsers send to other origins by default, by the page
-    of this origin that the browser had visited last. Without marks of visits (Fetch Metadata), keep it."""
+    """Browsers send only the origin as Referer to other origins by default. Replace such a Referer by the URL
+    of the page that the browser visited last at this origin. If Fetch Metadata shows no visit, keep it."""
     visited: dict[tuple[str, str, int], str] = {}
     for one in exchanges:
         if one.navigated:
@@ -68,7 +68,7 @@ def _complete_referers(exchanges: Sequence[Exchange]) -> None:
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each request that is in no page yet to the page of its Referer, or else to the page recorded last
     before it. Leave out requests of pages that are not imported. `heads` has the index of each page's first
-    request. `grown` has a mapping for each page, from its requests to the links to their initiators."""
+    request. For each page, `grown` maps the index of each request to the link to its initiator."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
@@ -127,8 +127,8 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Copy `edges`, which maps requests to links to their initiators, and set the `phase` of each link to
-    `load` if the load event waits for the request, else `async`. A redirect has the phase of its target."""
+    """Return a copy of `edges`, which maps requests to links to their initiators, with the `phase` of each
+    link: `load` if the load event waits for the request, else `async`. A redirect has its target's phase."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

@@ -1,4 +1,4 @@
-"""Import WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
+"""Import WACZ: a ZIP of WARC files with a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
 import io
 import struct
@@ -38,7 +38,7 @@ _REMEDY: Final = "download or export it again"
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """Return the pages of a WACZ, or of a HAR in a ZIP. If `fastopen record` added a HAR, which has times, to
-    a WACZ, the HAR's pages are returned. Otherwise the WACZ's page list is used. Raises InputError."""
+    the WACZ, return the HAR's pages. Otherwise use the WACZ's page list. Raises InputError if damaged."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:
@@ -76,7 +76,7 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
-    """Return the pages of the HAR in the WACZ, with the responses and body sizes of its WARC `exchanges`."""
+    """Return the pages of the HAR in a WACZ, with bodies and body sizes from its WARC files (`exchanges`)."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
@@ -105,7 +105,7 @@ def _timed(
 def _read(
     archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
-    """Read one WARC through a temporary file, because the WARC reader needs random access."""
+    """Add the records of one WARC to `archive`, through a temporary file, which allows random access."""
     budget.work(budget.ENTRY_STEPS)
     with temporary_file() as file:
         try:
@@ -121,7 +121,7 @@ def _read(
 
 
 def _listed(container: zipfile.ZipFile) -> list[str]:
-    """Return the URLs of the archive's page list. Ignore lines that cannot be read."""
+    """Return the URLs in the page list of a WACZ. Ignore lines that cannot be read."""
     try:
         with container.open("pages/pages.jsonl") as file:
             data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)

@@ -1,6 +1,6 @@
-"""Import WARC archives (ISO 28500) by browsers, crawlers and wget. warcio reads the records.
+"""Import WARC archives (ISO 28500), which browsers, crawlers and wget write. warcio reads the records.
 
-The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
+See https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
 import gzip
@@ -41,7 +41,7 @@ _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
 # Drop warcio's warnings about spaces in URLs: standard error may show a progress bar.
 logging.getLogger("warcio").addHandler(logging.NullHandler())
-# Keys are protocols as in WARC-Protocol (ALPN names) or as in status lines.
+# Maps names of protocols, as in WARC-Protocol (ALPN names) or in status lines, to versions of HTTP.
 _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/1.0": "1.0",
     "h2": "2",
@@ -68,9 +68,9 @@ class _Record:
     fields: StatusAndHeaders
     """The header fields of the record itself."""
     head: StatusAndHeaders | None
-    """The HTTP head in the record."""
+    """The head of the HTTP message in the record; None if there is none."""
     body: bytes
-    """The body without chunked framing; empty after it was moved to the store."""
+    """The body of the message without chunked framing; empty after the body was moved to a BodyStore."""
 
     def get(self, name: str) -> str:
         return self.fields.get_header(name) or ""
@@ -102,7 +102,7 @@ class Archive:
     _originals: dict[object, tuple[_Record, StoredBody]] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
-        """Add every record of a file. Raises InputError for damaged records, or skips them with `lenient`."""
+        """Add all records of a file. Raises InputError for a damaged record, or skips it if `lenient`."""
         if _packed_as_one(file):
             with temporary_file() as plain:
                 _unpack(file, plain, place, lenient, self.notes)
@@ -133,7 +133,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Return an exchange for each response that a page can contain, in order of the responses' dates."""
+        """Return an exchange for each response that can be part of a page, in order of the dates."""
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
@@ -168,7 +168,7 @@ class Archive:
                 lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
             notes.add("no_head")
-        # warcio takes the first word of the first line as the protocol. In a request, it is the method.
+        # In warcio, `protocol` is the first word of the first line, which in a request is the method.
         method = "" if request is None or request.head is None else str(request.head.protocol)
         made = http_exchange(
             _asked_url(response.url, request),
@@ -202,7 +202,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole, not record by record as WARC recommends."""
+    """Return True if gzip compressed the file as a whole, not record by record as WARC recommends."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -222,8 +222,8 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of the kinds in _KINDS, and for each warcinfo record its software's name or "". If
-    `lenient`, continue at the next record after damage."""
+    """Yield the records of the types in _KINDS, and for each warcinfo record its software's name or "".
+    Raises InputError for a damaged record. If `lenient`, instead continue at the next record."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -247,7 +247,7 @@ def _records(
                 progress(len(mapped), len(mapped))
                 return
             except _DAMAGE as error:
-                if iterator.offset > at:  # the damage is in the head of the next record
+                if iterator.offset > at:  # the damage is in the head of the record after `raw`
                     at, url = iterator.offset, _url_at(mapped, iterator.offset)
                 if not lenient:
                     named = f" ({url})" if url else ""
@@ -270,7 +270,7 @@ def _damage_in_words(error: Exception) -> str:
 
 
 class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
-    """warcio's reader, without its message on standard error about records that are longer than declared."""
+    """warcio's reader, which here prints no message about records that are longer than declared."""
 
     INC_RECORD = ""
 
@@ -280,8 +280,8 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's gzip reader. Raises InputError if the input unpacks to more bytes than permitted. Damaged data
-    raises `zlib.error`: warcio would print a message and return no more data."""
+    """warcio's gzip reader. Raises InputError if the input unpacks to more bytes than permitted. Raises
+    `zlib.error` for damaged data, where warcio would print a message and return no more data."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)
@@ -373,7 +373,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return None for HTTP/1.1, because recorders also write it for newer versions."""
+    """Return a response's HTTP version; None if unknown, or 1.1, which recorders write for any version."""
     fields = (value for name, value in response.fields.headers if name.lower() == "warc-protocol")
     line = "" if response.head is None else str(response.head.protocol)
     named = (_VERSIONS.get(protocol.lower()) for protocol in (*fields, line))

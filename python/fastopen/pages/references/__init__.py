@@ -1,3 +1,3 @@
-"""Find references from one resource to another, by parsing or by searching texts for known URLs."""
+"""Find references from one resource to another, by parsing texts or by searching them for known URLs."""
 
 from fastopen.pages.references.spelled import UrlIndex, find_reference

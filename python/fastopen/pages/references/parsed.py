@@ -1,4 +1,4 @@
-"""Find the references in HTML and CSS by parsing them.
+"""Find the references to other resources in HTML and CSS by parsing the text.
 
 The HTML parser gets the text in small pieces, as in a browser. This shows after how many bytes of the text a
 browser knows of each reference.
@@ -17,8 +17,7 @@ from lxml import etree
 from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
 
-# Number of bytes of HTML that are parsed at once. It is the resolution of positions, and small compared with
-# a TCP segment.
+# Number of bytes of HTML that are parsed at once: the resolution of positions, less than a TCP segment.
 _STEP_BYTES: Final = 128
 # Elements whose content makes no requests in a browser that runs scripts.
 _SILENT: Final = frozenset(["noscript", "template"])
@@ -49,7 +48,7 @@ _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 # tinycss2 raises an error for longer integers (sys.get_int_max_str_digits).
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4300,}")
 _MAX_DEPTH: Final = 50
-# Parsed values take a hundred times the memory of the text, so the text after this limit is ignored.
+# Parsed CSS takes up a hundred times the memory of its text, so text after this many characters is ignored.
 MAX_BYTES: Final = 2 * 2**20
 _BYTES_A_STEP: Final = 2
 _AT_RULES: Final[dict[str, ResourceType]] = {"import": "stylesheet", "font-face": "font"}
@@ -58,10 +57,10 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text.
-    `type` is the type of resource that the markup implies, such as `image`. `link` is True if browsers do not
-    load the URL for this page: a hyperlink, or a script for browsers without modules. Of references with the
-    same number `picture`, as in a `srcset`, a browser loads only one."""
+    """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text. `type`
+    is the type of resource that the markup implies, such as `image`. `link` is True if browsers do not load
+    the URL for this page: a hyperlink, or a script for browsers without modules. References with the same
+    number `picture` are choices of a `srcset` or similar, of which a browser loads only one."""
 
     url: str
     at: int
@@ -72,14 +71,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """The references in a text, in order, and the base URL that the document declares (`<base>`), if any."""
+    """The references in a text, in order, and the base URL that a document declares with `<base>`, if any."""
 
     found: Sequence[Reference] = ()
     base: str | None = None
 
 
 def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
-    """Return the references in a text of type `kind`; empty unless it is a document or stylesheet."""
+    """Return the references in a document or stylesheet. For any other `kind` of text, there are none."""
     if kind == "document":
         return _references_in_document(text, charset)
     if kind == "stylesheet":
@@ -115,8 +114,8 @@ def _parser_charset(charset: str | None) -> str | None:
 
 
 def _candidates(srcset: str) -> Iterator[str]:
-    """Yield the URLs of a srcset. After each URL, skip its descriptors (such as `2x`) up to the next comma.
-    Source: https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute"""
+    """Yield the URLs in the value of a `srcset` attribute, without descriptors such as `2x`.
+    See https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute"""
     at = 0
     while word := _CANDIDATE.match(srcset, at):
         url = word[1].rstrip(",")
@@ -128,7 +127,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references to other resources from HTML, whose tags and texts lxml passes to its methods."""
+    """Collects references to other resources. lxml calls its methods for the tags and texts of a document."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -217,7 +216,7 @@ class _Collector:
 
 
 def stylesheet_references(text: str) -> list[tuple[str, ResourceType]]:
-    """Return (URL as written, type of the resource that it loads) for each reference in a stylesheet."""
+    """Return a pair for each reference in a stylesheet: the URL as written, and the resource's type."""
     if not _MAY_NAME.search(text):
         return []
     text = _LONG_NUMBER.sub("0", text[:MAX_BYTES])
@@ -226,7 +225,7 @@ def stylesheet_references(text: str) -> list[tuple[str, ResourceType]]:
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:
-    """Yield the URLs in parsed CSS with types of resources: `kind`, or the type that an at-rule implies."""
+    """Yield (URL, type) for each reference in parsed CSS. The type is `kind`, or as an at-rule implies."""
     here = kind
     for node in nodes:
         if node.type == "at-keyword":

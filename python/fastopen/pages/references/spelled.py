@@ -1,4 +1,4 @@
-"""Search texts for URLs, including relative, shortened and escaped spellings.
+"""Search texts for known URLs, which may be relative, shortened or escaped there.
 
 UrlIndex reads each text once for all URLs, so that the time grows linearly with the length of the texts.
 """
@@ -20,8 +20,8 @@ _URL_ENDS: Final = rb"(?![\w.~%-])"
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Search the text of the resource at `base` for `url`, and return the offset in bytes at which it ends.
-    Return None if the text does not contain the URL, or if the search budget is used up.
+    """Search the text of the resource at `base` for `url`. Return the offset in bytes at which the URL ends
+    in the text, or None if the text does not contain it, or if the search would exceed the input's limit.
 
     The text may contain the URL without its scheme, its host or its query, relative to `base`, or escaped."""
     # Queries, and advertisers' parameters after `;`, change from load to load. Scripts assemble host names.
@@ -44,8 +44,8 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return a part of the URL that every text with the URL contains: the last segment of its path. Return
-    None if some texts may contain this segment in an escaped form."""
+    """Return the last segment of the URL's path, which every text that contains the URL contains too. Return
+    None if a text may contain this segment in an escaped form."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -79,7 +79,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """Finds quickly which of many URLs a text may contain, also if they are relative or escaped in it."""
+    """Quickly finds out which of many URLs a text may contain, even in a relative or escaped form."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
@@ -91,8 +91,7 @@ class UrlIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def candidates_in(self, text: bytes) -> list[int]:
-        """Return the URLs that the text may contain, as their positions in `urls`, in ascending order. The
-        text certainly contains none of the others."""
+        """Return the indices in `urls` of all URLs that the text may contain, in ascending order."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])

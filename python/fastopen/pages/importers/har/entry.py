@@ -1,4 +1,4 @@
-"""Read an entry of a HAR as an exchange, in the variants that different programs write."""
+"""Convert an entry of a HAR into an exchange, in all variants that different programs write."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,30 +23,30 @@ _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
     "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
 ])  # fmt: skip
-# Names of versions that recorders write: h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own
-# QUIC. SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
+# Names of HTTP versions that recorders write, such as h2, h2c, HTTP/2.0, h3-29 and HTTP/3. SPDY counts as its
+# successor HTTP/2, and Google's own QUIC as its successor HTTP/3.
 _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
     (re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE), "3"),
     (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
 )
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 _MAX_STACK: Final = 200
-# URLs that browsers accept, also if neither DNS nor TLS accepts the host, such as `-a.test`.
+# URLs with a host that browsers accept, even if neither DNS nor TLS accepts it, such as `-a.test`.
 _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNORECASE)
 
 
 class Writer(NamedTuple):
-    """Known deviations from HAR 1.2 of the program that wrote a HAR file."""
+    """Known deviations of a program that writes HARs from the HAR 1.2 specification."""
 
     tls_counted_twice: bool = False
-    """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
+    """True if an entry's `time` contains the TLS handshake twice: as `ssl`, and as a part of `connect`."""
     queue_counted_twice: bool = False
-    """True if `send` contains `blocked` again on an existing connection, so that only `time` is reliable."""
+    """True if `send` contains `blocked` too on a reused connection, so that only `time` is reliable."""
     load_event_of_inspector: bool = False
     """True if `onLoad` counts from the start of the recording instead of the start of the page."""
 
 
-# By the creator's name in the HAR, in lower case. The comments name the evidence for the deviations.
+# The deviations of known programs by `creator.name` in lower case, and the source files that cause them.
 WRITERS: Final = {
     "playwright": Writer(tls_counted_twice=True),  # harTracer.ts, all versions up to 1.57
     # HARBuilder.js, TimelineManager.js
@@ -68,10 +68,11 @@ def read_entry(
     notes: Notes,
     writer: Writer,
 ) -> Exchange | None:
-    """Convert the HAR entry `raw`, a request and its response. Return None, and count the reason in `notes`,
-    if it cannot be replayed, such as a WebSocket. `order` is the entry's index, `place` its path for errors.
-    If the entry has no start time, use the start of the entry before it (`previous`), or else `page_start`.
-    `writer` has deviations from HAR of the program that wrote the file. Raises InputError if invalid."""
+    """Convert the HAR entry `raw`, a request and its response, into an exchange. If it cannot be replayed,
+    such as a WebSocket, count the reason in `notes` and return None. `order` is the entry's index in the HAR,
+    and `place` names the entry in errors. If the entry has no start time, use the start of the entry before
+    it (`previous`), or else of the page (`page_start`), both in ms since 1970. `writer` has the deviations of
+    the program that wrote the HAR. Raises InputError if the entry is invalid."""
     entry = _har_entry(raw, place)
     raw = entry.raw
     status = int(coerce.number(entry.response.get("status")) or 0)
@@ -148,8 +149,8 @@ def _har_entry(raw: object, place: str) -> HarEntry:
 
 
 def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -> str | None:
-    """Return the reason why a recorded request cannot be replayed, such as `failed`. Return None if
-    it can. `recorded` is the type of the resource that the recording names, such as `websocket`."""
+    """Return the reason why a recorded request cannot be replayed, as a key of notes.SENTENCES, such as
+    `failed`. Return None if it can be replayed. `recorded` is the recorder's name for the resource type."""
     if entry.raw.get("_apiRequest") is True:  # Playwright
         return "api"
     scheme = urls.scheme_of(entry.request["url"])
@@ -215,7 +216,7 @@ def _times(
         end = start + (lasted if lasted and writer.queue_counted_twice else max(spent, lasted))
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
-        # chrome-har's start is when the request left the browser's queue, after waiting for `_queued`.
+        # chrome-har's start is the time when the request left the browser's queue, after `_queued` ms.
         found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
     found.lookup = timings.get("dns") or 0.0
     found.tcp = _tcp(raw, timings, url, writer)
@@ -227,22 +228,22 @@ def _times(
 
 
 def _spent(timings: Mapping[str, float | None]) -> float:
-    """Return the sum of the timings in ms, without `ssl`, which `connect` includes."""
+    """Return the sum of an entry's timings in ms, without `ssl`, which is a part of `connect`."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
 
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
-    """Return the times of a HAR entry that WebPageTest wrote. Return None for other entries. The entry's
-    times are in ms since the page's start, and `page_start` is this start in ms since 1970."""
+    """Return the times of a HAR entry that WebPageTest wrote, or None if another program wrote it. The entry
+    has times in ms since the page's start, and `page_start` is this start in ms since 1970."""
     sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
         return None
     lasted = coerce.milliseconds(raw.get("_load_ms"))
     asked = coerce.milliseconds(raw.get("_created"))
     if not asked or asked > sent:
-        # Entries before about 2019 lack `_created`. 0 and -1: a step did not happen. Steps that ended over
-        # 5 ms before the next step belong to a connection that was opened ahead of time.
+        # Entries before about 2019 lack `_created`. 0 and -1: a step did not happen. A step that ended over
+        # 5 ms before the next step belongs to a connection that was opened ahead of time.
         asked = sent
         for name in ("ssl", "connect", "dns"):
             started, ended = (coerce.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
@@ -255,11 +256,11 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
 def _tcp(
     raw: Mapping[str, Any], timings: Mapping[str, float | None], url: str, writer: Writer
 ) -> float | None:
-    """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
+    """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
-    In HAR 1.2, `connect` is the time of TCP and TLS, and `ssl` of TLS, so the difference is returned. Firefox
-    writes only TCP's time into `connect`. Its entries are known by `time`, which is the sum of all times and
-    `ssl`. For https without valid `ssl`, half of `connect` is returned, since TLS takes at least one RTT."""
+    In HAR 1.2, `connect` is the duration of both handshakes, and `ssl` of TLS, so return the difference. In
+    Firefox, `connect` is only the TCP handshake, as shows in `time`, then the sum of all timings and `ssl`.
+    For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
@@ -272,8 +273,8 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the body as the server sent it, with exactly `body_bytes` bytes. It is the HAR's `content`, or
-    this text encoded in the charset of `mime`. Return None if neither has `body_bytes` bytes."""
+    """Return the body as the server sent it, if it can be derived from the HAR's `content`: this content, or
+    its text in the charset of `mime`. Return None if neither has exactly `body_bytes` bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -289,10 +290,10 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
-    """Return `cached`, `internal` (the browser's own redirect) or `mocked` if a request was answered without
-    the network. Return None if the network carried it. `timed` is True if the file has network times."""
-    # For a request that HSTS upgrades to https, Chrome writes an internal redirect. It marks it with a header
-    # and with the phrase of its status.
+    """Return the reason why a request did not use the network: `cached`, `internal` (the browser's own
+    redirect) or `mocked`. Return None if it did use it. `timed` is True if the HAR has network times."""
+    # For a request that HSTS upgrades to https, Chrome writes an internal redirect, which it marks with a
+    # header and with the phrase of the status line.
     response = entry.response
     if is_redirect(int(coerce.number(response.get("status")) or 0)):
         own_phrase = coerce.text(response.get("statusText")) == "Internal Redirect"
@@ -310,9 +311,9 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
 def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
     """Return True if the response is from the browser's cache. `timed` is True if the HAR has network times.
 
-    Chrome marks such entries (`_fromCache`) or writes content with a transfer of 0 bytes. Old versions write
-    no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of 0, often with
-    headers of 0 bytes and no server address."""
+    For such entries, Chrome writes a mark (`_fromCache`), or a content and a transfer size of 0 bytes. Old
+    versions of Chrome write no times for sending and waiting. Safari writes a mark (`_fetchType`). Firefox
+    writes times of 0, often with headers of 0 bytes and no server address."""
     raw, response, timings = entry.raw, entry.response, entry.timings
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
@@ -340,7 +341,7 @@ def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
 
 
 def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
-    """Return the URLs that a HAR entry names as initiator: for a script, a call stack, nearest call first."""
+    """Return the URLs that a HAR entry names as initiator: for a script, the call stack, innermost first."""
     # Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
     # `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`.
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Reduce the memory of HAR entries: drop what pages do not need, move bodies to a store, share headers."""
+"""Reduce the memory of HAR entries: drop unused keys, move bodies to a store, store equal headers once."""
 
 import binascii
 from collections.abc import Mapping
@@ -15,20 +15,21 @@ _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
 class Headers(list[tuple[str, str]]):
-    """Header fields with names in lower case. `binary` is True if HTTP/2 pseudo-headers were among them."""
+    """Header fields with names in lower case. `binary` is True if the HAR also had HTTP/2 pseudo-headers."""
 
     binary = False
 
 
 @dataclass
 class BodyStripper:
-    """Reduces the memory of a HAR's entries: moves bodies to `store`, and keeps equal headers only once."""
+    """Reduces the memory of a HAR's entries: moves bodies to `store`, and stores equal headers only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """Return a copy of a HAR entry with its body moved to `store`; return other values as they are."""
+        """Return a copy of the HAR entry `raw` with its body moved to `store`, and without keys that pages do
+        not need. If `raw` is not an object, return it unchanged."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}
@@ -68,7 +69,7 @@ class BodyStripper:
 
 
 class HarEntry:
-    """An entry of a HAR: a request, its response and their times. A missing or invalid part is empty."""
+    """An entry of a HAR: a request, its response and their times. Missing or invalid parts are empty."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
@@ -82,4 +83,4 @@ class HarEntry:
         self.text = kept if isinstance(kept, StoredBody) else None
         sizes = (self.response.get("_transferSize"), raw.get("_transferSize"), raw.get("_bytesIn"))
         self.transferred = next(filter(None, map(coerce.size, sizes)), None)
-        """Size of the response with its headers as sent (Chrome, WebPageTest); None if unknown or 0."""
+        """Bytes of the response as sent, headers included (Chrome, WebPageTest); None if unknown or 0."""

@@ -1,4 +1,4 @@
-"""Import a whole HAR: find the entries of each page, their order, and the time of the load event."""
+"""Import the pages of a HAR: find the entries of each page that used the network, and build the page."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,11 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 from fastopen.pages.recording import ImportedPage
 
-# A recorder may write that a document started some milliseconds before its page.
+# A HAR's page may seem to start up to this long after its document.
 _PAGE_SLACK_MS: Final = 10.0
-# A document starts a navigation only after this long without requests. Scripts insert frames sooner.
+# A document begins another page load only after this long without requests. Scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0
-# Reasons why entries are left out: keys of notes, with texts for the error about a file without requests.
+# Maps reasons to leave out entries (keys of notes.SENTENCES) to texts for the error if no entry is left.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
     "mocked": "got an answer from a service worker, test script or override",
@@ -42,8 +42,9 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Return the pages of a HAR. If the text is other JSON, such as a page file, return its object instead.
-    `read(size)` returns the next characters of the text, and `place` names the file. Raises InputError."""
+    """Return the pages of a HAR. If the text is a page file, return its JSON object instead. `read(size)`
+    returns the next characters of the text, and `place` names the file in errors. Raises InputError if the
+    text is neither, or is damaged. With `lenient`, skip damaged and invalid entries."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -54,9 +55,9 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a parsed HAR, `data`. A BodyStripper must have moved the bodies out of its entries.
-    `place` is the file's path, for errors. `notes` has counts of faults in the file. With `lenient`, invalid
-    entries are skipped. Raises InputError."""
+    """Return the pages of the decoded HAR `data`, from whose entries a BodyStripper has moved the bodies.
+    `place` names the file in errors. `notes` has counts of damaged parts of the file. Raises InputError if
+    the HAR is invalid. With `lenient`, skip invalid entries."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -93,8 +94,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 
 
 def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Split the entries of a HAR's page if they belong to several page loads. A further page load begins with
-    a document that the browser requested after a pause, and to which no other response led."""
+    """Split the entries of a HAR's page into page loads, each with its own page. Every load but the first
+    begins with a document after a pause of 5 s, to which no redirect, script or element led."""
     ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
@@ -157,8 +158,9 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Return the pages of a HAR with the indices of their entries. An entry belongs to the page that its
-    `pageref` names, or else to a page by its start time. Without declared pages, each `pageref` is a page."""
+    """Return the pages of a HAR, with the indices of their entries. An entry belongs to the page that its
+    `pageref` names, or else to the page that was loading at its start. If no pages are declared, each
+    `pageref` is a page."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -202,7 +204,7 @@ def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage
 
 
 def _rate(kbit_per_s: object) -> int | None:
-    """Return a rate in bit/s. WebPageTest writes 0 if it did not emulate the link."""
+    """Convert a recorded rate to bit/s; None if it is invalid, or 0 (WebPageTest without traffic shaping)."""
     found = coerce.number(kbit_per_s)
     return round(found * 1000) if found is not None and 0 < found < 1e7 else None
 
@@ -221,9 +223,9 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's requests that used the network, in file order, and counts of guesses about them.
-    `raws` has all entries of the HAR, and `writer` describes the program that wrote it. `place` is the file's
-    path, for errors. Skip invalid entries if `lenient`."""
+    """Return the page's requests that used the network, in the order of the HAR, and counts of guesses and
+    left-out entries. `raws` has all entries of the HAR, `writer` the deviations of the program that wrote it,
+    and `place` names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -246,7 +248,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries that start over a day from the median (a broken clock) to the previous entry's start."""
+    """Move entries that start over a day from the median (a wrong clock) to the start of the entry before."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
@@ -258,8 +260,8 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Drop entries that used no network, except a page's main document from the cache, because every page
-    needs one. Also set `before` of each entry to the redirect or CORS preflight that led to it."""
+    """Return the entries that used the network, and the page's document even if it came from the cache. Also
+    set `before` of each entry to the redirect or CORS preflight that led to it."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(HarEntry(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}
@@ -270,7 +272,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
         root = max(chain, key=chains.start_order)
         if all(one in local for one in chain) and local[root] != "internal":
             notes.add("cached_root")
-            # The cache's answer took no round trip.
+            # Its wait took no round trip, so the RTT cannot be estimated from it.
             root.at.wait = None
             del local[root]
     notes.update(local.values())

@@ -25,7 +25,7 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Sizes(NamedTuple):
-    """Sizes of one entry in bytes, with headers as HTTP/1.1 text."""
+    """Sizes of a request and its response in bytes, with headers as HTTP/1.1 text."""
 
     request_header_bytes: int
     request_body_bytes: int
@@ -34,8 +34,8 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) -> Sizes:
-    """Return the header and body sizes of a HAR entry. The sizes that the entry does not have are guessed or
-    derived from others, and counted in `notes`."""
+    """Return the header and body sizes of a HAR entry. A size that the entry lacks is computed from other
+    values or guessed, and counted in `notes`."""
     request, response = entry.request, entry.response
     versions = (entry.raw.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     binary = entry.request_headers.binary or entry.response_headers.binary
@@ -65,13 +65,13 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of the header of a request or response as HTTP/1.1 text. `side` is its object in the
-    HAR, `listed` has the recorded fields, and `first_line` is the size of the text before them. `binary` is
-    True for HTTP/2 and HTTP/3, whose recorded sizes are not of HTTP/1.1 text. If neither fields nor a
-    plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""
+    """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` has
+    its recorded fields, and `first_line` is the size of the text before them. `binary` is True for HTTP/2 and
+    HTTP/3, whose recorded sizes are not of HTTP/1.1 text. If neither fields nor a plausible size were
+    recorded, return `typical`, and count the guess in `notes` under `subject`."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
-    # If old versions of Chrome did not see the headers, they write the size of only a status line.
+    # Old versions of Chrome write the size of only the first line if they did not see the headers.
     least = written // 2 if listed else written + 8
     if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
         recorded = None
@@ -111,7 +111,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(entry: HarEntry, notes: Notes) -> int:
-    """Return the size of the response's body as sent, or an estimate if no plausible size is recorded."""
+    """Return the size of the response's body as sent, in bytes. Estimate it if no plausible size exists."""
     length = coerce.size(coerce.header(entry.response_headers, "content-length"))
     whole = coerce.size(entry.content.get("size"))
     empty = not whole and not entry.content.get("text")
@@ -119,8 +119,8 @@ def _body(entry: HarEntry, notes: Notes) -> int:
     named = (coerce.size(size) for size in (entry.response.get("bodySize"), entry.raw.get("_objectSize")))
     recorded = next((size for size in named if size or (size == 0 and empty)), None)
     encoded = _is_encoded(entry.response_headers)
-    # waterfall-tools writes the size of the unpacked content, which is also the size of the kept text.
-    # WebPageTest writes the packed size into both fields, so equal sizes do not suffice.
+    # If both sizes are equal, they are the decompressed size (waterfall-tools) or the compressed size
+    # (WebPageTest). The length of the recorded content shows which.
     unpacked = encoded and recorded == whole
     if recorded is None or (unpacked and entry.text is not None and entry.text.length == whole):
         return _guessed_body(entry, length, whole, notes)
@@ -133,9 +133,9 @@ def _body(entry: HarEntry, notes: Notes) -> int:
 
 
 def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Estimate the size of a body as sent, from its HAR entry. Use the number of transferred bytes if
-    Content-Length (`length`) is missing or larger. Otherwise use Content-Length. If neither is recorded,
-    subtract the savings of compression from the unpacked size (`whole`). Count the estimate in `notes`."""
+    """Estimate the size in bytes of a response's body as sent. Use the number of transferred bytes if
+    Content-Length (`length`) is missing or larger, otherwise Content-Length. If neither is recorded, subtract
+    the savings of compression from the size of the content (`whole`). Count the estimate in `notes`."""
     if entry.transferred is not None:
         headers = coerce.size(entry.response.get("headersSize")) or _written(entry.response_headers) + 17
         if length is None or headers < entry.transferred < length:
@@ -145,7 +145,7 @@ def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes:
         notes.add("body_length")
         return length
     if whole:
-        # If old versions of Chrome do not know how much compression saved, they write more than the content.
+        # Old versions of Chrome write a number above `whole` if they do not know how much compression saved.
         saved = coerce.size(entry.content.get("compression")) or 0
         if saved > whole:
             saved = 0

@@ -1,4 +1,4 @@
-"""Parse a HAR piece by piece, one entry at a time. Damage is reported, or skipped with `lenient`."""
+"""Parse a HAR piece by piece, one entry at a time. Report damage, or skip it with `lenient`."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.importers.notes import Notes
 
-# Minimum and maximum number of characters that are read at once. Longer values need larger pieces.
+# Minimum and maximum number of characters that are read at once. Longer JSON values need larger pieces.
 PIECE: Final = 2**18
 _LARGEST_PIECE: Final = 16 * 2**20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -26,13 +26,13 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class DamageError(InputError):
-    """Raised for invalid JSON. `ended` is True if the text ended too early."""
+    """Raised for malformed JSON. `ended` is True if the text ends within a value."""
 
     ended = False
 
 
 class Scanner:
-    """A parser of JSON values in text that comes in pieces. `read` returns the next piece; "" at the end."""
+    """A parser of JSON text that comes in pieces. `read(size)` returns the next piece; "" at the end."""
 
     def __init__(self, read: Callable[[int], str], place: str) -> None:
         self._read = read
@@ -42,12 +42,12 @@ class Scanner:
         self._whole = False
         # Characters read so far.
         self.characters = 0
-        # Position of the kept text in the file: lines before it, and characters before it in its first line.
+        # Position of the text in memory: number of lines before it, and of characters before it in its line.
         self._lines = 0
         self._columns = 0
 
     def _more(self) -> None:
-        """Drop the parsed text and read more. Raises InputError if a single JSON value is too long."""
+        """Drop the text that was parsed, and read more. Raises InputError if one JSON value is too long."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -70,7 +70,7 @@ class Scanner:
             raise InputError(message, self._place, remedy)
 
     def peek(self) -> str:
-        """Return the next character that is not white space; "" at the end."""
+        """Return the next character that is not white space, without consuming it; "" at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -81,13 +81,13 @@ class Scanner:
             self._more()
 
     def take(self, expected: str, fault: str) -> None:
-        """Skip the expected next character. Raises DamageError with `fault` if the next character differs."""
+        """Skip white space and the character `expected`. If this is missing, raise DamageError `fault`."""
         if self.peek() != expected:
             raise self.fault(fault, self._at)
         self._at += 1
 
     def value(self) -> Any:
-        """Return the whole value that begins here. Raises DamageError or InputError."""
+        """Return the JSON value that begins here. Raises DamageError if malformed, InputError if too big."""
         self.peek()
         while True:
             try:
@@ -107,12 +107,11 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the error may only mean that the rest of the value has not been read yet."""
+        """Return True if the error may be due only to the rest of the value, which was not read yet."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return a DamageError for malformed JSON, with line and column. Its `ended` is True if the file ends
-        too early. `fault` is the decoder's message, and `at` the offset in the text in memory."""
+        """Return an error with line and column for the decoder's message `fault` at an offset in the text."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -126,7 +125,7 @@ class Scanner:
         return error
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here. The caller must read each value before going on."""
+        """Yield the keys of the JSON object that begins here. After a key, the caller must read its value."""
         self.take("{", "Expecting value")
         if self.peek() == "}":
             self._at += 1
@@ -144,7 +143,7 @@ class Scanner:
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
         """Yield the values of the JSON array that begins here. If a value is damaged, call `damaged` with its
-        index and the error. If this returns True, continue at the next HAR entry, otherwise stop."""
+        index and the error. If `damaged` returns True, continue at the next HAR entry, otherwise stop."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -201,9 +200,9 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function to call with each value parsed for the JSON object `document`. It returns the value,
-    or raises InputError if all values so far take up more memory than permitted for a file."""
-    # Measuring is slow, so it starts only once so much text was read that the limit could be exceeded.
+    """Return a function to call with each value that was parsed for the JSON object `document`. It returns
+    the value, or raises InputError if all values so far take up more memory than permitted for a file."""
+    # Measuring is slow, so it starts only after so much text that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
 
@@ -222,8 +221,9 @@ def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
-    """Return the parsed JSON document. In a HAR, each entry is replaced by the result of `strip`, to save
-    memory. With `lenient`, damaged parts are skipped, and counted in `notes`. Raises InputError."""
+    """Return the parsed JSON document. In a HAR, replace each entry by the result of `strip`, to save memory.
+    Raises InputError if the document is damaged. With `lenient`, skip damaged parts and count them in
+    `notes`, but raise InputError if there is no HAR entry before the damage."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
@@ -257,7 +257,7 @@ def read_json(
                     log[inner] = kept(scanner.value())
         scanner.end()
     except DamageError as error:
-        # The data after the entries is of little use, so damage in it is ignored if there are entries.
+        # Pages need little data that follows the entries, so ignore damage in it if there are entries.
         found = whole.get("log")
         if not lenient or not isinstance(found, dict) or not found.get("entries"):
             raise
