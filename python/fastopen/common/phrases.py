@@ -108,7 +108,7 @@ def size(count: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """Format a count with the noun `one` or its plural `many` (default: with s): `1 host`, `1,200 hosts`."""
+    """Format a count with its noun, `one` or plural `many` (default: `one` + s): `1 host`, `1,200 hosts`."""
     number = f"{round(count, 1):,}".removesuffix(".0")
     return f"{number} {one if number == '1' else many or one + 's'}"
 

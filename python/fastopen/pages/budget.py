@@ -119,8 +119,8 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read an open file to its end. Raises InputError if it exceeds `limit`, or the input exceeds its limit
-    of unpacked bytes. `place` names the file in errors."""
+    """Read an open file to its end. Raises InputError if it has more than `limit` bytes, or if the input now
+    exceeds its limit of unpacked bytes. `place` names the file in errors."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)

@@ -58,8 +58,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return two lists with a number for each resource. The chain of a resource leads from the document over
-    its initiators to it. The numbers are the chain's length, and its total client processing time in us."""
+    """Return two lists with a number for each resource: the length of the chain that leads from the document
+    through initiators to the resource, and the client's total processing time in this chain in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
@@ -94,8 +94,8 @@ def registrable_domain(host: str) -> str:
 
 
 def third_parties(page: Page) -> dict[str, int]:
-    """Map the registrable domain of each third party to its number of requests, the largest number first. A
-    third party has another domain than the page's first resource, even if one company owns both."""
+    """Map the registrable domain of each third party to its number of requests, the largest number first. Any
+    domain except that of the page's first resource is a third party, even if one company owns both."""
     domains = [registrable_domain(resource.host) for resource in page.resources]
     return _counted(domain for domain in domains if domain != domains[0])
 

@@ -76,7 +76,7 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """Return, but do not consume, the first character except white space. InputError if there is none."""
+        """Return the next character except white space, without consuming it. InputError if there is none."""
         while not self._ahead.strip():
             self._ahead = ""  # otherwise read() would return this white space again
             self._ahead = self.read(_SNIFFED)

@@ -102,7 +102,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
 
 
 def page_properties(page: Page, file: Path) -> dict[str, Any]:
-    """Map the names in COLUMNS to the values of these properties for a page of `file`."""
+    """Return the properties of a page of `file`: a dictionary with the names in COLUMNS as keys."""
     properties = summary(page)
     properties.update(file=str(file), page=properties["name"], third_parties=len(third_parties(page)))
     return {name: properties[name] for name in COLUMNS}

@@ -65,7 +65,7 @@ def load_pages(
     max_unpacked: int = MAX_UNPACKED_BYTES,
     progress: FileProgress | None = None,
 ) -> list[ImportedPage]:
-    """Return all pages that the arguments name, in the order of the arguments. Raises InputError.
+    """Return all pages that `paths` name, in this order. Raises InputError if any is missing or damaged.
 
     Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page, which
     comes with fastopen. URLs are looked up in the folders of `library`, then among the packaged pages. The
@@ -238,7 +238,7 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each URL in a text with a URL on each line, and its origin, such as `my.pages: line 3`."""
+    """Yield the URL on each line of a list, with its file and line for errors, such as `a.pages: line 3`."""
     # After a URL with a scheme, ignore the rest of the line: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
@@ -262,7 +262,7 @@ class Library:
 
     def find(self, url: str, place: str) -> ImportedPage:
         """Return the page with this URL. Raises InputError, which suggests similar URLs, if there is none.
-        `place` is the origin of the URL, such as a file and line, for the error."""
+        `place` names the file and line from which the URL is, for the error."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

@@ -43,8 +43,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
     """Return the highest rate in bit/s at which responses arrived in any period of `window_ms`; None if
     nothing arrived. Each response is assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
-    # The number of bytes that have arrived is a sum of functions of time. A response is a step if it arrived
-    # at once. Otherwise it is a ramp: its slope in bytes per ms begins at its first byte and ends at its end.
+    # A response that arrived at once adds a step to the number of bytes that have arrived. Any other response
+    # adds a ramp: a slope in bytes per ms from its first byte to its end.
     steps = _running_sum([(first, float(size)) for first, end, size in arrivals if end == first])
     ramps = [(first, end, size / (end - first)) for first, end, size in arrivals if end > first]
     changes = [(first, slope) for first, _, slope in ramps] + [(end, -slope) for _, end, slope in ramps]

@@ -67,13 +67,13 @@ def is_address(host: str) -> bool:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Return the origin of a valid page URL as (scheme, host, port). Connections belong to an origin."""
+    """Return the origin of a valid page URL as (scheme, host, port). The port may be the scheme's default."""
     parts = urlsplit(url)
     return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 def with_scheme(url: str, scheme: str) -> str:
-    """Return a valid page URL with another scheme and the same port."""
+    """Return the valid page URL `url` with another scheme, but the same port."""
     before, host, port = origin_of(url)
     if before == scheme:
         return url
@@ -111,7 +111,7 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve the segments `.` and `..` of a path, because urljoin does not in a URL with a host."""
+    """Resolve the segments `.` and `..` of a path, which urljoin keeps in URLs with a host."""
     if not _DOTS.search(path):
         return path
     kept: list[str] = []

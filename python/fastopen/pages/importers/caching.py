@@ -17,8 +17,8 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """The number of seconds for which a cache may use a response after its arrival; None if unknown.
-    `validator` is True if a client can revalidate the response, for example by its ETag."""
+    """`fresh_s` is the number of seconds for which a cache may use a response after its arrival; None if
+    unknown. `validator` is True if a client can revalidate the response, for example by its ETag."""
 
     fresh_s: int | None = None
     validator: bool = False

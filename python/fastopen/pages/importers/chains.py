@@ -71,7 +71,8 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first of the redirects and preflights that led to `entry` (or itself), and their number."""
+    """Return the first exchange of the chain of redirects and preflights that led to `entry` (without any,
+    `entry` itself), and the number of steps from there to `entry`."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -93,7 +94,7 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to its end in ms since 1970, for redirects and preflights with all that followed."""
+    """Map each exchange to its end in ms since 1970. A redirect or preflight ends with its last successor."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

@@ -41,13 +41,13 @@ def number(value: object) -> float | None:
 
 
 def milliseconds(value: object) -> float | None:
-    """Convert a time in ms; None if missing, negative (HAR: "does not apply") or longer than a day."""
+    """Convert a time in ms to a float; None if missing, negative (HAR: "does not apply") or over a day."""
     found = number(value)
     return found if found is not None and 0 <= found <= MAX_MS else None
 
 
 def size(value: object) -> int | None:
-    """Convert a size in bytes; None if missing, negative (HAR: "not available") or over 64 GiB."""
+    """Convert a size in bytes to an int; None if missing, negative (HAR: "not available") or over 64 GiB."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 

@@ -32,7 +32,7 @@ class Times:
     end: float
     lookup: float = 0.0
     tcp: float | None = None
-    """Duration of the TCP handshake, without TLS."""
+    """Duration of the TCP handshake, without TLS; None if a connection was reused or it is unknown."""
     connect: float = 0.0
     """Recorded duration of opening the connection, which may include TLS."""
     tls: float = 0.0
@@ -124,7 +124,7 @@ class Exchange:
 
 @dataclass
 class HarPage:
-    """The facts that a HAR has about a page."""
+    """A page in a HAR: its entry in `log.pages`, and the indices of its requests in `log.entries`."""
 
     id: str
     title: str = ""

@@ -16,7 +16,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import UrlIndex, find_reference
 
-# Gets (exchange with the reference, reference as written, base URL). Returns the target's URL, or None.
+# A function of (exchange with the reference, reference as written, base URL). Returns the URL or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _TEXTS_IN_MEMORY: Final = 32
 
@@ -58,7 +58,7 @@ class Graph:
 
     def referenced(self, root: int) -> dict[int, Edge]:
         """Find the exchange `root`, and all to which redirects and references in documents and stylesheets
-        lead from there. Map the index of each to the link (edge) to its initiator. Initiators come first."""
+        lead from it. Map the index of each to the link (edge) to its initiator, which comes before it."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.add_referenced(edges, [root])
         return edges

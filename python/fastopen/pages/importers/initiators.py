@@ -134,8 +134,8 @@ class InitiatorResolver:
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the index of the document, such as a frame, to which a request belongs: by the request's
-        Referer or WebPageTest's `_documentURL`, or else the main document."""
+        """Return the index of the document, such as a frame, to which a request belongs, by its Referer or
+        WebPageTest's `_documentURL`. If both are missing or unknown, this is the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]

@@ -119,7 +119,7 @@ def delays_load_event(
 
 
 def is_event_stream(mime: str, recorded: str | None = None) -> bool:
-    """Return True for server-sent events, whose response does not end, so the load event does not wait."""
+    """Return True if the response is a stream of server-sent events, for which no load event waits."""
     return essence(mime) == "text/event-stream" or recorded == "eventsource"
 
 

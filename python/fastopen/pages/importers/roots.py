@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # graph imports brotli and zstandard, which HARs do not need
 
 # Types of resources that are always parts of a page, never the page itself.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# The number of requests with a Referer that shows that it is a page. One request may have a frame as Referer.
+# A URL that is the Referer of at least this many requests is a page. One request may come from a frame.
 _LEAST_REFERRERS: Final = 2
 # A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5

@@ -33,7 +33,7 @@ def pages_of(
 ) -> list[ImportedPage]:
     """Return the pages of a recording without times. Each page begins with a request for one of the URLs
     `roots`. If none of them was recorded, `find_roots` selects the first request of each page. A page has all
-    requests to which redirects and references lead from its first request. `resolve` makes a reference a URL.
+    requests to which redirects and references lead from its first request. `resolve` maps references to URLs.
 
     With `complete`, each remaining request is added to the page of its Referer, or else to the page recorded
     last before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes` has
@@ -53,8 +53,8 @@ def pages_of(
 
 
 def _complete_referers(exchanges: Sequence[Exchange]) -> None:
-    """Browsers send only the origin as Referer to other origins by default. Replace such a Referer by the URL
-    of the page that the browser visited last at this origin. If Fetch Metadata shows no visit, keep it."""
+    """Replace each Referer that is only an origin, which is all that browsers send to other origins, by the
+    URL of the page that was visited last there. If Fetch Metadata shows no visit, keep the Referer."""
     visited: dict[tuple[str, str, int], str] = {}
     for one in exchanges:
         if one.navigated:

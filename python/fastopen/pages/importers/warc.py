@@ -133,7 +133,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Return an exchange for each response that can be part of a page, in order of the dates."""
+        """Return an exchange for each response that can be part of a page, in order of the WARC-Dates."""
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))

@@ -102,7 +102,7 @@ def _references_in_document(text: bytes, charset: str | None = None) -> Referenc
 
 
 def _parser_charset(charset: str | None) -> str | None:
-    """Return libxml2's name of the charset. None lets the parser find the charset in the document."""
+    """Return libxml2's name of the charset, or None, with which the parser detects the charset itself."""
     names = [charset] if charset else []
     with suppress(LookupError, ValueError):
         names += [codecs.lookup(charset or "").name]  # Python knows more aliases than libxml2

@@ -79,7 +79,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """Quickly finds out which of many URLs a text may contain, even in a relative or escaped form."""
+    """An index of `urls` that quickly finds which of them a text may contain, even relative or escaped."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 

@@ -258,8 +258,8 @@ def _tcp(
 ) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
-    In HAR 1.2, `connect` is the duration of both handshakes, and `ssl` of TLS, so return the difference. In
-    Firefox, `connect` is only the TCP handshake, as shows in `time`, then the sum of all timings and `ssl`.
+    In HAR 1.2, `connect` is the duration of both handshakes, and `ssl` of TLS, so return the difference.
+    Firefox writes only the TCP handshake into `connect`, so that `time` is the sum of all timings and `ssl`.
     For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
@@ -291,7 +291,8 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
     """Return the reason why a request did not use the network: `cached`, `internal` (the browser's own
-    redirect) or `mocked`. Return None if it did use it. `timed` is True if the HAR has network times."""
+    redirect) or `mocked` (answered by a service worker or test script). Return None if it used the network.
+    `timed` is True if the HAR has network times."""
     # For a request that HSTS upgrades to https, Chrome writes an internal redirect, which it marks with a
     # header and with the phrase of the status line.
     response = entry.response
@@ -311,7 +312,7 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
 def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
     """Return True if the response is from the browser's cache. `timed` is True if the HAR has network times.
 
-    For such entries, Chrome writes a mark (`_fromCache`), or a content and a transfer size of 0 bytes. Old
+    For such entries, Chrome writes a mark (`_fromCache`), or content with a transfer size of 0 bytes. Old
     versions of Chrome write no times for sending and waiting. Safari writes a mark (`_fetchType`). Firefox
     writes times of 0, often with headers of 0 bytes and no server address."""
     raw, response, timings = entry.raw, entry.response, entry.timings
@@ -341,7 +342,7 @@ def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
 
 
 def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
-    """Return the URLs that a HAR entry names as initiator: for a script, the call stack, innermost first."""
+    """Return the URLs that a HAR entry names as initiator: for a script, a call stack from the inside out."""
     # Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
     # `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`.
     found: list[str] = []

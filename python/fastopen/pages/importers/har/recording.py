@@ -272,7 +272,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
         root = max(chain, key=chains.start_order)
         if all(one in local for one in chain) and local[root] != "internal":
             notes.add("cached_root")
-            # Its wait took no round trip, so the RTT cannot be estimated from it.
+            # The cache answered without a round trip, so the wait does not show the RTT.
             root.at.wait = None
             del local[root]
     notes.update(local.values())

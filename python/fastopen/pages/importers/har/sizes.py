@@ -111,7 +111,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(entry: HarEntry, notes: Notes) -> int:
-    """Return the size of the response's body as sent, in bytes. Estimate it if no plausible size exists."""
+    """Return the size in bytes of the response's body as sent. Estimate it if the recorded size is wrong."""
     length = coerce.size(coerce.header(entry.response_headers, "content-length"))
     whole = coerce.size(entry.content.get("size"))
     empty = not whole and not entry.content.get("text")

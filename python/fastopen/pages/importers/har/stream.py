@@ -32,7 +32,7 @@ class DamageError(InputError):
 
 
 class Scanner:
-    """A parser of JSON text that comes in pieces. `read(size)` returns the next piece; "" at the end."""
+    """A parser at a position in JSON text. `read(size)` returns the next piece of the text; "" at the end."""
 
     def __init__(self, read: Callable[[int], str], place: str) -> None:
         self._read = read
@@ -81,13 +81,13 @@ class Scanner:
             self._more()
 
     def take(self, expected: str, fault: str) -> None:
-        """Skip white space and the character `expected`. If this is missing, raise DamageError `fault`."""
+        """Skip white space and the character `expected`. Raises DamageError with `fault` if it is missing."""
         if self.peek() != expected:
             raise self.fault(fault, self._at)
         self._at += 1
 
     def value(self) -> Any:
-        """Return the JSON value that begins here. Raises DamageError if malformed, InputError if too big."""
+        """Return the JSON value that begins here. DamageError if it is malformed, InputError if too large."""
         self.peek()
         while True:
             try:
@@ -107,11 +107,11 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the error may be due only to the rest of the value, which was not read yet."""
+        """Return True if the error may vanish when more of the text has been read."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return an error with line and column for the decoder's message `fault` at an offset in the text."""
+        """Return an error with line and column, for the decoder's message `fault` at the offset `at`."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -166,7 +166,8 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Skip `skipped` characters, then go to the next object with request and response; False if none."""
+        """Skip `skipped` characters, then go to the next object with request and response, if there is one.
+        Return False if there is none."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
