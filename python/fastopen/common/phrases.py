@@ -79,7 +79,7 @@ def share(fraction: float) -> str:
 
 
 def gain(improvement_percent: float) -> str:
-    """Format an improvement: `3.7 % shorter`, `3.7 % longer` if it is negative, `unchanged` below 0.05 %."""
+    """Format a time's improvement: `3.7 % shorter`, `3.7 % longer` if negative, `unchanged` below 0.05 %."""
     if abs(improvement_percent) < 0.05:
         return "unchanged"
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"

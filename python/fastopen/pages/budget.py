@@ -91,7 +91,7 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Account for `size` bytes of memory for the current file. Raises InputError if this is too much."""
+    """Account for `size` bytes of memory for the current file. Raises InputError if it exceeds its limit."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:

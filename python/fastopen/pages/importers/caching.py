@@ -50,7 +50,7 @@ def _delta_s(text: str) -> int | None:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return for how many seconds a response stays fresh in a private cache (RFC 9111 section 4.2)."""
+    """Return for how many seconds after its arrival a response is fresh in a private cache (RFC 9111 4.2)."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0
