@@ -67,7 +67,7 @@ def is_address(host: str) -> bool:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Return the origin of a valid page URL as (scheme, host, port). The port may be the scheme's default."""
+    """Return the origin of a valid page URL as (scheme, host, port), with the scheme's port by default."""
     parts = urlsplit(url)
     return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
 

@@ -1,7 +1,8 @@
 """Import pages from recordings. FILES and FOLDERS list the modules for all formats except HAR.
 
-Each module has `import_pages(path, lenient=..., progress=...)`. Each module for folders also has
-`holds(folder)`, which returns True if the folder has the module's format.
+Each module has `import_pages(path, lenient=..., progress=...)`. This raises InputError for damaged data, or
+skips the data if `lenient`. Each module for folders also has `holds(folder)`, which returns True if the
+folder has the module's format.
 """
 
 from importlib import import_module

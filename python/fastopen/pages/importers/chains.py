@@ -94,7 +94,7 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to its end in ms since 1970. A redirect or preflight ends with its last successor."""
+    """Map each exchange to its end in ms since 1970: for a redirect or preflight, the end of its chain."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

@@ -180,7 +180,7 @@ class TextIndex:
 
     def naming(self, index: int) -> tuple[int, float] | None:
         """Find a response text that contains the URL of the entry at `index`. Return the index of the text's
-        entry, and the position of the URL's end, from 0 to 1. Return None if no text contains the URL."""
+        entry, and the position of the URL's end in it, from 0 to 1. Return None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

@@ -83,7 +83,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of data that an importer left out, guessed or changed. The keys are those of SENTENCES."""
+    """Counts of data that an importer left out, guessed or changed. The keys are keys of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

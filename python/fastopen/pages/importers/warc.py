@@ -222,8 +222,8 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of the types in _KINDS, and for each warcinfo record its software's name or "".
-    Raises InputError for a damaged record. If `lenient`, instead continue at the next record."""
+    """Yield the records of the types in _KINDS. For a warcinfo record, yield the name of the software in it
+    or "". Raises InputError for a damaged record. If `lenient`, instead continue at the next record."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:

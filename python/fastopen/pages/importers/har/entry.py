@@ -41,7 +41,7 @@ class Writer(NamedTuple):
     tls_counted_twice: bool = False
     """True if an entry's `time` contains the TLS handshake twice: as `ssl`, and as a part of `connect`."""
     queue_counted_twice: bool = False
-    """True if `send` contains `blocked` too on a reused connection, so that only `time` is reliable."""
+    """True if `send` includes `blocked` on a reused connection, so that only the total `time` is reliable."""
     load_event_of_inspector: bool = False
     """True if `onLoad` counts from the start of the recording instead of the start of the page."""
 

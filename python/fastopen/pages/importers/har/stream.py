@@ -166,8 +166,7 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Skip `skipped` characters, then go to the next object with request and response, if there is one.
-        Return False if there is none."""
+        """Skip `skipped` characters, then go to the next object with request and response; False if none."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
