@@ -1,4 +1,4 @@
-//! Defines bodies of requests and responses: recorded bytes, filler or both, sent at once or paced.
+//! Defines bodies of requests and responses: recorded bytes, filler (dots) or both, sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,8 +15,8 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// Maximum number of pieces in which a paced body is sent.
 const PIECES: u64 = 100;
-/// Minimum piece of a paced body in bytes: a full TCP segment less a DATA frame's header (9 bytes, RFC 9113
-/// section 4.1). One byte more would need a second packet, and Linux counts windows in packets.
+/// Minimum size of a paced body's pieces in bytes: a full TCP segment less a DATA frame's header (9 bytes,
+/// RFC 9113 section 4.1). One byte more needs another packet, and Linux counts windows in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// A body of known length, which is consumed piece by piece as it is sent.
@@ -60,7 +60,7 @@ impl SizedBody {
         self
     }
 
-    /// Paces the body evenly: the first bytes are sent at once, the last bytes `duration_ns` later.
+    /// Spreads the body evenly over time: sends the first bytes at once, the last bytes `duration_ns` later.
     #[must_use]
     pub fn paced(mut self, duration_ns: u64) -> Self {
         self.pacer = (duration_ns > 0).then(|| Pacer::new(self.left, duration_ns));
@@ -72,7 +72,7 @@ impl SizedBody {
         self.left
     }
 
-    /// Writes the remaining bytes at once.
+    /// Writes all remaining bytes to `to`, without pacing.
     ///
     /// # Errors
     /// Returns the errors of writing to `to`.
@@ -91,8 +91,8 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns no bytes if none are
-    /// left.
+    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns an empty value
+    /// if no bytes are left.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.front_mut() {
             let chunk = match piece {
@@ -154,7 +154,7 @@ impl Pacer {
         Self { total, duration_ns, started_ns: None, waiting: None }
     }
 
-    /// Returns the maximum size of the next piece when it is due. `left` is the number of bytes not yet sent.
+    /// Returns the maximum size of the next piece in bytes when the piece is due. `left` bytes are unsent.
     fn poll_piece(&mut self, left: u64, context: &mut Context<'_>) -> Poll<u64> {
         let piece = piece_bytes(self.total);
         let started = *self.started_ns.get_or_insert_with(monotonic_ns);

@@ -21,7 +21,7 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag`, and `Vary` if the header section is `generated`, not recorded.
+    /// Sets `Cache-Control` and `ETag`. Also sets `Vary` if the header section is `generated`, not recorded.
     pub fn set_headers(&self, headers: &mut HeaderMap, generated: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,

@@ -47,12 +47,12 @@ impl TrafficCounters for Traffic {
     }
 }
 
-/// Traffic by request, for a connection that carries one request after another.
+/// The traffic of each request on a connection that carries one request after another.
 #[derive(Debug, Default)]
 pub struct SerialTraffic(Vec<Traffic>);
 
 impl SerialTraffic {
-    /// Starts the count of the next request, and returns its number.
+    /// Starts to count the traffic of the next request. Returns the request's number, counted from 0.
     pub fn start_request(&mut self) -> usize {
         self.0.push(Traffic::default());
         self.0.len() - 1

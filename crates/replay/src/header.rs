@@ -44,6 +44,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Exponents of the lengths of the fields that pad header sections. The shortest (2^5 bytes) has room for the
-/// field's name, and no header section needs a longer field than the longest (2^17 bytes).
+/// Exponents of the lengths (powers of two, in bytes) of the fields that pad header sections. The shortest
+/// field, 2^5 bytes, has room for its name. No header section needs a longer field than 2^17 bytes.
 pub const FILLER_EXPONENTS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -65,7 +65,7 @@ pub struct ServedRequest {
 pub struct Written {
     /// Time of the first byte.
     pub first_byte_ns: Option<u64>,
-    /// Time of the last byte; `None` if some bytes were not written.
+    /// Time of the last byte; `None` until the whole response has been written.
     pub last_byte_ns: Option<u64>,
     /// Bytes of the header that have been written.
     pub header_bytes: u64,
@@ -93,7 +93,7 @@ pub struct Query {
     pub name: String,
     /// Time of arrival, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Set if the resolver sent an answer.
+    /// True if the resolver sent an answer.
     pub answered: bool,
 }
 
@@ -130,7 +130,7 @@ impl OriginLog {
         self.0.with(|log| log.queries.clone())
     }
 
-    /// Logs an accepted connection.
+    /// Logs a connection that was accepted at `at_ns` of the monotonic clock.
     pub fn accepted(&self, four_tuple: FourTuple, at_ns: u64) {
         self.0.update(|log| log.accepted.push(AcceptedConnection { four_tuple, at_ns, tls: None }));
     }
@@ -151,7 +151,7 @@ impl OriginLog {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }
 
-    /// Logs a request. `written` returns the part of the response that has been written so far.
+    /// Logs a request. `written` is a function that returns the part of the response written so far.
     pub fn arrived(&self, request: Arrived, written: impl Fn() -> Written + Send + 'static) {
         self.0.with(|log| log.requests.push((request, Box::new(written))));
     }

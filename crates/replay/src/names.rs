@@ -1,5 +1,5 @@
-//! Answers DNS queries as an emulated network's resolver, and builds and parses the messages of resolver and
-//! client, the page loader (RFC 1035), over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Implements the DNS resolver of an emulated network, and builds and parses DNS messages (RFC 1035) for it
+//! and for the page loader. Messages travel over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,8 +41,8 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest DNS message in bytes (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page. Unanswered queries keep
-/// their streams, and must not make others wait.
+/// Maximum number of concurrent queries over HTTPS: more than any page has hosts. An unanswered query keeps
+/// its stream, and must not delay other queries.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a DNS record in seconds: longer than any page load.
 const LIFETIME_S: u32 = 86_400;
@@ -108,7 +108,7 @@ impl Names {
     }
 }
 
-/// The DNS queries of the current page load on one UDP socket or connection, for [`Conduct::DropFirst`].
+/// The DNS queries received in this page load on one UDP socket or connection, for [`Conduct::DropFirst`].
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -116,8 +116,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Handles a message that arrives now. Returns the query's log entry and the answer to send, which is
-    /// `None` if the resolver ignores the query; returns `None` if the message is not a query.
+    /// Handles a received message. Returns `None` if it is not a query, otherwise the query's log entry and
+    /// the answer to send. The answer is `None` if the resolver ignores the query.
     pub(crate) fn receive(
         &mut self,
         message: &[u8],
@@ -223,7 +223,7 @@ fn record_type(version: ip::Version) -> TYPE {
     }
 }
 
-/// Creates a DNS query for the IPv4 or IPv6 address of `name`. `id` identifies the answer.
+/// Creates a DNS query for the IPv4 or IPv6 address of `name`. The answer will have the same `id`.
 ///
 /// # Errors
 /// Returns an error if the name is not valid in DNS.
@@ -236,8 +236,8 @@ pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
     query.build_bytes_vec_compressed().map_err(invalid)
 }
 
-/// Creates the HTTPS request that carries a query, with the method GET: safe requests may be early data (RFC
-/// 8470 section 4).
+/// Creates the HTTPS request that carries a DNS query. Its method is GET, because only requests with a safe
+/// method may be early data (RFC 8470 section 4).
 ///
 /// # Errors
 /// Returns an error if the query does not fit into a URI.

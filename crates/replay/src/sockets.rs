@@ -111,15 +111,15 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the client's first bytes, and returns true if they start with `bytes`, which are at most 4
-    /// and must arrive together. The received bytes stay in the socket.
+    /// Waits for the first received bytes, and returns true if they start with `bytes`, which are at most 4
+    /// and must arrive together. Does not consume the received bytes.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// Makes the next read wait until epoll reports new data, unless the end of the stream was reported. For
-    /// use when no data is left, such as after a short read, because a system call would return EAGAIN.
+    /// Makes the next read wait until epoll reports new data, unless the end of the stream was reported. This
+    /// saves a system call that returns EAGAIN if no data is left, such as after a short read.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

@@ -39,7 +39,7 @@ pub struct FrameCounters {
 }
 
 impl FrameCounters {
-    /// Returns the traffic so far on stream `id`.
+    /// Returns the traffic so far on stream `id`; zeros for an unknown stream.
     pub fn stream(&self, id: u32) -> StreamTraffic {
         let of = |direction: &DirectionCounters| direction.streams.get(&id).copied().unwrap_or_default();
         StreamTraffic { written: of(&self.written), read: of(&self.read) }

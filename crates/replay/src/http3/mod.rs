@@ -47,7 +47,7 @@ impl StreamTable {
         Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
     }
 
-    /// Returns the traffic so far on a stream.
+    /// Returns the traffic so far on a stream; zeros for an unknown stream.
     pub fn stream(&self, id: StreamId) -> StreamTraffic {
         let streams = lock(&self.0);
         let stream = streams.by_id.get(&id.into_inner());
@@ -97,7 +97,7 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
-/// Polls the pending call. If none is pending, starts `call` first.
+/// Polls the pending call. If no call is pending, starts `call` first.
 fn poll_pending<T>(
     pending: &mut Pending<T>,
     call: impl Future<Output = Result<T, ConnectionError>> + Send + 'static,
@@ -153,7 +153,7 @@ impl Quic {
     ///
     /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
     /// value and creates another for the same connection. So this value never closes the connection, and
-    /// accepts no streams of the server before early data is accepted. To drop the server's control stream
+    /// accepts no streams from the server before early data is accepted: dropping the server's control stream
     /// would end the connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
@@ -241,7 +241,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
     }
 }
 
-/// A QUIC stream that implements h3's traits: in both directions, or in one, with `()` for the other.
+/// A QUIC stream that implements h3's traits. `S` is its sending side and `R` its receiving side; `()`: none.
 pub struct Stream<S, R> {
     send: S,
     receive: R,

@@ -1,4 +1,4 @@
-//! Serves HTTP/2: h2 handles a connection's concurrent requests, and the most urgent response is sent first.
+//! Serves HTTP/2: h2 handles a connection's concurrent requests. The most urgent response is sent first.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
 //! Finds the resource with which an origin answers a request: by host, method and path, then by port and
-//! query. Optionally, requests for similar URLs, such as another size of a picture, get the same resource.
+//! query. Optionally, an unknown URL gets the resource of a similar one, such as another size of a picture.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ struct Candidate {
     resource: usize,
     port: u16,
     query: String,
-    /// Set if the URL is the resource's own and not one of its alternatives.
+    /// True if the URL is the resource's own and not one of its alternatives.
     own: bool,
 }
 
@@ -67,9 +67,10 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the index of the resource that the request's field [`RESOURCE_HEADER`] names, or of the most
-    /// similar one. Requests get equally similar resources once each, in order, and then always the last. The
-    /// boolean is true if the request has exactly the method, port and query of the resource's own URL.
+    /// Returns the index of the resource that answers a request, and true if the request has exactly the
+    /// method, port and query of the resource's own URL. It is the resource that the header field
+    /// [`RESOURCE_HEADER`] names, or the most similar one. Successive requests get equally similar resources
+    /// once each, in order, and then always the last. Returns `None` if no resource fits.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
@@ -81,8 +82,7 @@ impl Index {
         let candidates = of_method.or_else(of_beacon)?;
         let ranked = candidates
             .iter()
-            .map(|one| (one.nearness(origin.port(), query), one))
-            .map(|(near, one)| (Nearness { exact: near.exact && of_method.is_some(), ..near }, one))
+            .map(|one| (one.nearness(of_method.is_some(), origin.port(), query), one))
             .filter(|(nearness, _)| nearness.exact || self.accepts_similar_urls);
         let named = request.headers.get(RESOURCE_HEADER).and_then(|name| name.to_str().ok()?.parse().ok());
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
@@ -102,7 +102,7 @@ impl Index {
 }
 
 impl Candidate {
-    fn nearness(&self, port: u16, query: &str) -> Nearness {
+    fn nearness(&self, same_method: bool, port: u16, query: &str) -> Nearness {
         let same_port = self.port == port;
         let own: Vec<_> = parameters(&self.query).collect();
         let shared = |one: fn(&str) -> &str| {
@@ -115,7 +115,7 @@ impl Candidate {
                 .count()
         };
         Nearness {
-            exact: same_port && self.query == query,
+            exact: same_method && same_port && self.query == query,
             own: self.own,
             same_port,
             shared_parameters: shared(|parameter| parameter),

@@ -121,7 +121,7 @@ impl Origins {
         &self.shared.sockets
     }
 
-    /// Returns the origins' QUIC connections, with the packets of each.
+    /// Returns the origins' QUIC connections, with the packet counts of each.
     pub fn quic(&self) -> &QuicTable {
         &self.shared.quic
     }
@@ -164,7 +164,7 @@ impl Drop for Origins {
     }
 }
 
-/// Opens all listeners. Returns a runtime that serves their connections and the DNS queries once it runs.
+/// Opens all listeners. Returns a runtime that serves connections and DNS queries while it runs.
 fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
     let site = &shared.site;
     exact_timers();
@@ -313,8 +313,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Waits until a request may be processed. Early data may be a replay, so an unsafe method waits for the
-    /// end of the handshake (RFC 8470 section 3). During a visit before the measured load, all requests wait.
+    /// Waits until a request may be processed. Early data may be a replay, so a request with an unsafe method
+    /// waits for the end of the handshake (RFC 8470 section 3). In a visit before a load, all requests wait.
     async fn may_process(&self, method: &Method, shared: &Shared) {
         if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
             self.secured.wait().await;

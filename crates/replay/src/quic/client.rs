@@ -91,8 +91,8 @@ impl QuicClient {
     }
 
     /// Opens a connection to `host` at `address`, and counts its packets in `table`. `port` is the client's
-    /// port; `None` if the kernel chooses it. Calls `begun` before the handshake. Returns when the connection
-    /// can carry a request: at once with a ticket for early data, otherwise after the handshake.
+    /// port; `None` if the kernel chooses it. Calls `begun` with the addresses before the handshake. Returns
+    /// when the connection can carry a request: at once if it may send early data, else after the handshake.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened or the handshake fails.
@@ -124,7 +124,7 @@ impl QuicClient {
     }
 
     /// Connects to a host, waits for `tickets` session tickets and, if origins issue them, as many address
-    /// tokens, and closes the connection.
+    /// tokens, and closes the connection. Later connections use the tickets and tokens.
     ///
     /// # Errors
     /// Returns an error if the visit fails.

@@ -73,8 +73,8 @@ impl TokenStore for TicketStore {
     }
 }
 
-/// The address tokens that origins have accepted; each is valid for one connection. The set stores all of
-/// them, because a probabilistic filter would refuse some unused tokens by chance.
+/// The address tokens that origins have accepted; a token is valid for one connection. The set is exact,
+/// because a probabilistic filter would refuse some unused tokens by chance.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<HashSet<u128>>);
 

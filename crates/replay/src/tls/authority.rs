@@ -21,8 +21,8 @@ use time::{Duration, OffsetDateTime};
 use super::Error;
 use super::signer::FixedLengthKey;
 
-/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of real
-/// certificates' extensions, such as signed certificate timestamps, and of larger keys and signatures.
+/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It pads a certificate to
+/// the size that it would have with signed certificate timestamps, or with larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 /// The first bytes of a certificate's padding: URLs of the authority, as in public certificates. The rest of
 /// the padding is random like keys and signatures, so that compression (RFC 8879) does not shorten it.
@@ -45,7 +45,7 @@ impl Authority {
     /// Creates an authority. Its certificates are valid for weeks around `now_ns` (nanoseconds since 1970).
     ///
     /// # Errors
-    /// Returns an error if the system has no randomness.
+    /// Returns an error if the system's random number generator fails.
     pub fn new(now_ns: u64) -> Result<Self, Error> {
         let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
         let root = authority(now, "fastopen root", 1);
@@ -95,7 +95,7 @@ impl Authority {
         Ok(CertifiedKey::new(chain, Arc::new(self.origins_key.clone())))
     }
 
-    /// Returns the chain of [`Authority::identity`] and its key in PEM, for external servers.
+    /// Returns the certificate chain of [`Authority::identity`], and its key, in PEM for external servers.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::identity`].

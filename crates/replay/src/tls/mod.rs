@@ -110,7 +110,7 @@ pub enum SessionStart {
 pub enum TicketState {
     /// The tickets are valid.
     Valid,
-    /// Clients and origins disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
+    /// Client and origin disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
     Stale,
     /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,
@@ -119,7 +119,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which to set the client's clock ahead, to make its tickets seem old; often 0.
+    /// Returns the time by which to set the client's clock ahead, so that its tickets seem this old.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,

@@ -1,5 +1,5 @@
 //! Defines TLS sessions: their parameters, the store from which servers resume them, the clock with which
-//! clients compute the age of tickets, and the log of secrets with which Wireshark decrypts them.
+//! clients compute the age of tickets, and the log of secrets with which Wireshark decrypts connections.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// A client's clock for the age of its tickets: the system's, plus the times passed to [`Self::advance`].
+/// A client's clock for the age of its tickets: the system's time, plus all times given to [`Self::advance`].
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
@@ -95,7 +95,7 @@ impl TimeProvider for Clock {
     }
 }
 
-/// The secrets of TLS connections, with which Wireshark decrypts them, as lines of NSS's key log
+/// The secrets with which Wireshark decrypts TLS connections, as lines of NSS's key log
 /// (draft-ietf-tls-keylogfile).
 #[derive(Debug, Default)]
 pub struct KeyLines(Mutex<String>);

@@ -205,7 +205,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the number of received bytes, 0 at the end of the stream.
+    /// Receives and processes TLS records. Returns the number of received bytes; 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = NonBlocking { io: &mut self.io, context, hello };
@@ -247,7 +247,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Copies decrypted data to `room`, early data first. Returns its size (0 at the end) or `Pending`.
+    /// Copies decrypted data to `room`, early data first. Returns its size, 0 at the end, or `Pending`.
     fn read_plaintext(&mut self, room: &mut [u8]) -> Poll<io::Result<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
@@ -264,7 +264,7 @@ impl<S: Duplex> TlsStream<S> {
         or_pending(self.tls.reader().read(room))
     }
 
-    /// Passes data to rustls to encrypt. Returns the bytes taken, or `None` if the handshake must end first.
+    /// Encrypts data. Returns the number of accepted bytes; `None` if the handshake must be completed first.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
