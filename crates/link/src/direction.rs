@@ -69,7 +69,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet, which [`Direction::offer`] has counted as accepted, as dropped. It has `bytes` bytes.
+    /// Counts a packet of `bytes` bytes as dropped, which [`Direction::offer`] has counted as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

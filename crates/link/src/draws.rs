@@ -6,8 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// A generator of independent booleans. Each is true with the same probability.
 ///
 /// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
-/// (<https://prng.di.unimi.it/>). Each decision uses one random number, whatever the ratio. So with
-/// the same seed, a decision that is true at one ratio is also true at every larger ratio.
+/// (<https://prng.di.unimi.it/>). Each decision uses one random number, whatever its probability. So with the
+/// same seed, a decision that is true with one probability is also true with every larger probability.
 pub(crate) struct Draws {
     generator: Xoshiro256PlusPlus,
     /// A decision is true if its random 64-bit number is below this threshold.

@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, after_packet(packet_type, rest)))
 }
 
-/// Skips the rest of a packet after its connection IDs, and returns the bytes after it; `None` if cut off.
+/// Returns the bytes after a packet; `None` if it is cut off. `rest` begins after its connection IDs.
 fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -63,13 +63,13 @@ fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Returns a field that starts with its length in one byte, such as a connection ID, and the bytes after it.
+/// Splits off a field that starts with its length in one byte, such as a connection ID; `None` if cut off.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())
 }
 
-/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if incomplete.
+/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if it is cut off.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

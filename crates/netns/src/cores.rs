@@ -1,4 +1,4 @@
-//! Chooses the processor cores on which threads run, and reads the times that cores and threads have used.
+//! Chooses the processor cores on which threads run, and reads the CPU times of cores and threads.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use nix::unistd::Pid;
 
 use crate::process::numbered;
 
-/// Time unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
-const TICK_NS: u64 = 10_000_000;
+/// Time unit of `/proc/stat` and `/proc/PID/stat`. `USER_HZ` is 100 on every supported architecture.
+pub(crate) const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// Returns the cores that the calling thread may use.

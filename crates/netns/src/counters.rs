@@ -70,7 +70,7 @@ impl CounterFiles {
     }
 }
 
-/// Reads a whole file from its start, where the kernel generates the content of a `/proc` file again.
+/// Reads a whole `/proc` file. A read at offset 0 makes the kernel generate the content again.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
@@ -99,7 +99,7 @@ pub fn growth(before: &Counters, after: &Counters) -> Counters {
 /// Names in the `Tcp` group that are gauges or settings, not counters.
 const GAUGES: [&str; 4] = ["CurrEstab", "MaxConn", "RtoAlgorithm", "RtoMin"];
 
-/// Parses a group: two lines that start with `group`, the first with names, the second with values.
+/// Parses a group of counters: two lines that start with `group`, first the names, then the values.
 fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64)> + 't {
     let mut lines = text.lines().filter_map(move |line| line.strip_prefix(group));
     let names = lines.next().unwrap_or_default().split_whitespace();
@@ -107,7 +107,7 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
-/// Returns the counters under the names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
+/// Parses the counters of UDP over IPv6. Each gets its IPv4 name: `Udp6InDatagrams` is `UdpInDatagrams`.
 fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;

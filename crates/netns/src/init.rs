@@ -73,8 +73,8 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Removes the mount point `target` of [`mount_host_folder`] from the view of all processes. Returns a path
-/// at which only this process reaches the folder, for as long as it runs.
+/// Unmounts and removes the mount point `target` of [`mount_host_folder`]. Returns a path that leads to the
+/// host's folder, but only for this process, for as long as it runs.
 pub fn hide_host_folder(target: &Path) -> Result<PathBuf> {
     let doing = || format!("hiding {}", target.display());
     let folder = File::open(target).doing(doing)?;

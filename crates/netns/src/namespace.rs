@@ -19,7 +19,7 @@ use crate::sandbox::mount_tmpfs;
 use crate::{Doing, Operation, Result};
 
 /// Moves the calling process, which must have one thread, into new user, mount, network, IPC and UTS
-/// namespaces, where it is root. Its later children share a new PID namespace. Later mounts stay inside.
+/// namespaces, where it is root. Its later children share a new PID namespace. Later mounts are private.
 ///
 /// # Errors
 /// [`Operation::EnterSandbox`] if the system forbids user namespaces: EPERM or EACCES from a security module
@@ -130,7 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the first ID and the size of a user's first ID range in `file`, a text such as `/etc/subuid`.
+/// Returns start and size of a user's first ID range in the text of `/etc/subuid`; `None` without a range.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),

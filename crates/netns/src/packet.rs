@@ -182,7 +182,7 @@ pub struct Captured {
     pub bytes: Vec<u8>,
 }
 
-/// A packet socket that keeps copies of an interface's frames until the caller takes them. It does not delay
+/// A packet socket that stores copies of an interface's frames until the caller reads them. It does not delay
 /// or reorder traffic: the kernel copies each frame as it passes and wakes no thread.
 pub struct Tap(PacketSocket);
 
@@ -193,7 +193,7 @@ impl Tap {
         PacketSocket::bind("tap", interface, frames, libc::ETH_P_ALL as u16).map(Self)
     }
 
-    /// Discards all kept frames.
+    /// Discards all stored frames, and resets the count of dropped frames.
     pub fn clear(&mut self) {
         self.take_each(|_, _, _| ());
         let _ = self.0.take_overruns();
@@ -211,8 +211,8 @@ impl Tap {
         Ok((captured, dropped))
     }
 
-    /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if the interface sent the
-    /// frame, and the frame with its Ethernet header.
+    /// Removes all stored frames, and passes each to `take`: its time in nanoseconds since 1970, true if the
+    /// interface sent it, and its bytes from the Ethernet header on.
     pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
         while self.0.take(&mut take) {}
     }

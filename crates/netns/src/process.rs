@@ -19,6 +19,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
 use crate::clock::monotonic_ns;
+use crate::cores::TICK_NS;
 use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result, check};
 
@@ -322,11 +323,10 @@ pub fn voluntary_switches(pid: u32) -> Option<String> {
 
 /// Returns the CPU time of a process in user mode; None if the process has ended.
 pub fn user_time(pid: u32) -> Option<Duration> {
-    const TICKS_A_SECOND: u64 = 100;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
     let ticks: u64 = stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
+    Some(Duration::from_nanos(ticks * TICK_NS))
 }
 
 /// Returns the CPU time of all processes of this PID namespace in user mode. Returns 0 unless the caller is
@@ -389,7 +389,7 @@ fn code_of(status: WaitStatus) -> Option<i32> {
     }
 }
 
-fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
+fn run_forked(child: impl FnOnce() -> i32, wait: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
     // A pipe that is never written to. Its read end hangs up when the parent ends.
     let (parents_end, parent_lives) = pipe().doing(|| "making a pipe".into())?;
@@ -408,7 +408,7 @@ fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i
             drop(parents_end);
             std::process::exit(child());
         }
-        ForkResult::Parent { child } => outlast(child),
+        ForkResult::Parent { child } => wait(child),
     }
 }
 

@@ -214,7 +214,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// Returns a rate in 32 bits, at most `u32::MAX`. The kernel also gets the rate in 64 bits, and uses that.
+/// Returns a rate in 32 bits, at most `u32::MAX`. The kernel also gets the 64-bit rate, and uses it instead.
 fn rate_32(byte_per_s: u64) -> u32 {
     u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }

@@ -105,8 +105,8 @@ impl RouteSocket {
             .doing(|| format!("setting the MTU of {interface}"))
     }
 
-    /// Waits until an interface can send, after it and its peer were brought up. Earlier packets are dropped.
-    /// Fails after about five seconds.
+    /// Waits until an interface can send, after it and its peer were brought up. Packets sent before that are
+    /// dropped. Fails after about five seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
@@ -145,7 +145,7 @@ impl RouteSocket {
         self.ask(libc::RTM_DELADDR, 0, &message).doing(|| format!("removing {address} from {interface}"))
     }
 
-    /// Returns a `struct ifaddrmsg` and the attributes of an address of an interface.
+    /// Encodes an address of an interface: returns a `struct ifaddrmsg` and the attributes that follow it.
     fn address(&mut self, interface: &str, address: IpAddr) -> Result<Vec<Vec<u8>>> {
         let (family, octets) = family_and_octets(address);
         // ifa_family, ifa_prefixlen, ifa_flags, ifa_scope, ifa_index

@@ -203,8 +203,8 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders that are not readable by every user. If the machine's root user runs this
-/// program, commands in the sandbox could otherwise read them.
+/// Hides what not every user can read in `folder`, down to `depth` levels. Otherwise commands in a sandbox
+/// could read these files if the machine's root user runs this program.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -367,7 +367,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Limits this thread and its children to these files and folders. Returns true if the kernel has Landlock.
+/// Restricts this thread and its children to these files and folders. Returns true with a Landlock kernel.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a Path>,
     writable: impl IntoIterator<Item = &'a Path>,

@@ -1,4 +1,4 @@
-//! Reads `TCP_INFO` of other processes' sockets (`sock_diag`): of all open sockets, or of each destroyed one.
+//! Reads `TCP_INFO` of other processes' sockets (`sock_diag`) while they are open, and at their destruction.
 //!
 //! This needs no privilege. Duplicates of the sockets would have `TCP_INFO` too, but would delay the close.
 
@@ -83,7 +83,7 @@ impl DestroyEvents {
         socket::namespace_cookie(&self.socket)
     }
 
-    /// Returns the next destroyed socket without waiting; None if there is none.
+    /// Returns the next report of a destroyed socket without waiting; None if no report has arrived.
     pub fn try_next(&mut self) -> Option<SocketReport> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {

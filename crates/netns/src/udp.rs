@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A UDP socket with receive timestamps.
+/// A UDP socket whose received datagrams have timestamps of the kernel.
 pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {

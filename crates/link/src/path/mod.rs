@@ -60,7 +60,7 @@ pub enum Behaviour {
     StallSecondSegment,
     /// Drops all UDP datagrams.
     BlockUdp,
-    /// Drops the UDP datagrams that exceed a rate. Each direction has its own limit.
+    /// Drops the UDP datagrams that exceed 1 Mbit/s. Each direction has its own limit.
     LimitUdp,
     /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
@@ -240,7 +240,7 @@ struct Segment<'a> {
     tcp: usize,
     /// Offset of the payload.
     payload: usize,
-    /// Set if [`Segment::finish`] must update the length and the checksums.
+    /// True if [`Segment::finish`] must update the length and the checksums.
     changed: bool,
 }
 
@@ -318,7 +318,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Changes the header bytes from `start` to `end`, and updates the checksum (RFC 1624, equation 3).
+    /// Applies `change` to the header bytes `start..end`, and updates the checksum (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {

@@ -9,7 +9,7 @@ use crate::ip::{self, Header};
 use crate::quic::{PacketType, packet_types};
 
 const UDP_HEADER: usize = 8;
-/// Long-term rate of UDP in each direction with [`Behaviour::LimitUdp`].
+/// Long-term limit of the UDP rate in each direction with [`Behaviour::LimitUdp`].
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
 /// Maximum burst of UDP with [`Behaviour::LimitUdp`]: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
@@ -113,8 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false if [`Behaviour::DropLargeUdp`] drops a datagram: the host has not answered the client's
-    /// first Initial packet, and the datagram is another. `begins` is true for a client's Initial packet.
+    /// Returns false if [`Behaviour::DropLargeUdp`] drops a datagram: it contains a client's Initial packet
+    /// (`begins`) but is not the flow's first such datagram, and the host has not answered yet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {
@@ -149,7 +149,7 @@ impl Datagrams {
 /// A token bucket that starts full.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Time at which the bucket is full again. It fills at the rate, up to [`LIMIT_BURST_BYTES`].
+    /// Time at which the bucket is full again. It fills at [`LIMIT_BIT_PER_S`], up to [`LIMIT_BURST_BYTES`].
     full_at: Nanos,
 }
 

@@ -14,7 +14,7 @@ use crate::{DropCause, Nanos, Stats};
 const TARGET: Nanos = 5_000_000;
 /// The time for which the delay may exceed the target: longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// Size of a full packet. A queue of at most this size is never too long: it only keeps the wire busy.
+/// Size of a full packet in bytes. A queue of at most this size is never too long: it keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
 /// A queue, and `CoDel`'s state, which decides when packets of the queue are dropped.
@@ -56,7 +56,7 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops packets as `CoDel` requires, then returns the next. `backlog` bytes wait in other flows' queues.
+    /// Drops packets as `CoDel` requires, then removes the next. `backlog` bytes wait in other flows' queues.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {

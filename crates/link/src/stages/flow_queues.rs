@@ -25,7 +25,7 @@ struct FlowQueue<P> {
     queue: CodelQueue<P>,
     /// Number of bytes that the queue may still send in this turn.
     credits: i64,
-    /// Set while the queue is on the list `new` or `old`.
+    /// True while the queue is on the list `new` or `old`.
     active: bool,
 }
 

@@ -55,8 +55,8 @@ impl DirectionConfig {
     }
 }
 
-/// Creates the stages of one direction of the link, in the order in which packets pass them. A rate's trace
-/// begins at `start`. The middlebox is the first stage of the downlink, and the last but one of the uplink.
+/// Creates the stages of one direction of the link, in the order in which packets pass them. A recorded trace
+/// of the rate begins at `start`. A middlebox is the downlink's first stage, and precedes the uplink's delay.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
@@ -82,8 +82,8 @@ pub(crate) fn stages<P: Datagram>(
         Rate::Trace(trace) => stages.push(Box::new(trace::Opportunities::new(trace.clone(), start))),
     }
     if let Some(middlebox) = middlebox {
-        let place = if middlebox.way == Way::Down { 0 } else { stages.len() };
-        stages.insert(place, Box::new(middlebox));
+        let index = if middlebox.way == Way::Down { 0 } else { stages.len() };
+        stages.insert(index, Box::new(middlebox));
     }
     stages.push(Box::new(delay::Delay::new(config.delay, config.jitter, config.reorder, config.seed)));
     stages
