@@ -155,14 +155,14 @@ pub enum LinkMaker {
     /// as [`Self::Program`] does, otherwise [`Self::Program`].
     #[default]
     Auto,
-    /// This program forwards each packet according to the link model.
+    /// The program `fastopen-world` forwards each packet according to its link model.
     Program,
     /// The kernel's queueing disciplines `netem` and `tbf` delay and drop packets.
     Kernel,
 }
 
 impl Network {
-    /// Returns the RTT to a host without queueing delays, in microseconds.
+    /// Returns the RTT between the client and a host without queueing delays, in microseconds.
     pub fn rtt_us_to(&self, host: &str) -> u64 {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }

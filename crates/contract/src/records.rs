@@ -87,9 +87,9 @@ pub enum Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
-    /// This program forwards each packet according to the link model.
+    /// The program `fastopen-world` forwards each packet according to its link model.
     Program,
-    /// The Linux kernel's queueing disciplines delay and drop packets, instead of this program.
+    /// The Linux kernel's queueing disciplines delay and drop packets instead.
     Kernel,
 }
 
@@ -201,7 +201,7 @@ pub struct CrossRecord {
 }
 
 impl CrossRecord {
-    /// Returns the bytes moved since `before`; `None` for a direction if either record lacks its count.
+    /// Returns the bytes transferred since `before`; `None` for a direction whose count is unknown.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -417,7 +417,7 @@ impl TcpSample {
         }
     }
 
-    /// Returns true if the samples differ at most in their times.
+    /// Returns true if all values except the times of the two samples are equal.
     pub fn equals_except_time(&self, other: &Self) -> bool {
         Self { at_ns: other.at_ns, ..*self } == *other
     }

@@ -25,7 +25,7 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// Estimates the number of connections to the server, including those of a SYN flood.
+    /// Estimates how many connections the server will get, including those of a SYN flood.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);

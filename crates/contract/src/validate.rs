@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use fastopen_page::Scheduler;
-use fastopen_replay::tls::Version;
+use fastopen_replay::tls::{TICKETS_KEPT, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -22,8 +22,6 @@ const HEAD_BYTES: u64 = 256 * 1024;
 const TARGET_BYTES: u64 = 65_534;
 /// The kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
-/// rustls keeps at most this number of session tickets per host.
-const TICKETS: u8 = 8;
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
 /// Maximum of `tolerance.rtt_us` and `tolerance.late_us`, so that computations with them fit into 64 bits.
@@ -34,7 +32,7 @@ const MAX_BYTES: u64 = 1 << 40;
 type Checked = Result<(), String>;
 
 impl Job {
-    /// Reads one job from JSON. An error is one line with the key and the problem (`network.down.loss: …`).
+    /// Reads and checks a job. An error is one line: the invalid key and the problem (`network.rtt_us: …`).
     pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let job: Self = serde_path_to_error::deserialize(&mut reader)
@@ -70,7 +68,7 @@ impl Job {
             "tls.version: HTTP/3 runs over QUIC, which needs 1.3".into()
         })?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
-        within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
+        within("tls.tickets", self.tls.tickets, 0..=TICKETS_KEPT as u8)?;
         within("loads: their number", self.loads.len(), 1..=10_000)?;
         for (number, load) in self.loads.iter().enumerate() {
             load.validate().map_err(|problem| format!("loads[{number}].{problem}"))?;

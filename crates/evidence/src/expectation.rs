@@ -1,4 +1,4 @@
-//! Derives from the plan and the job of a page load how it must use TLS, Fast Open and session tickets.
+//! Derives the expected use of TLS, Fast Open and session tickets from the plan and the job of a page load.
 
 use fastopen_replay::tls::{SessionStart, TicketState};
 

@@ -178,7 +178,7 @@ impl Observations<'_> {
     }
 }
 
-/// Returns the smallest number of round trips until a first response can arrive.
+/// Returns the smallest number of round trips from a connection's opening to the first response byte.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     // QUIC has no handshake of its own: it carries the TLS handshake.
     let tcp =
@@ -203,7 +203,7 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns the maximum total size of the packets that acknowledge `bytes` bytes in segments of `segment`.
+/// Returns the most bytes in packets that acknowledge `bytes` bytes, sent in segments of `segment` bytes.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }

@@ -90,8 +90,8 @@ impl Observations<'_> {
     }
 }
 
-/// Checks that client and origin agree on which connections resumed a session, and that at least `due` (the
-/// client's tickets for `host`) did. If the client had no tickets, the first connection must not resume one.
+/// Checks that client and origin agree on which connections resumed a session, and that at least `due`
+/// (the client's tickets for `host`) did. Without tickets, the first connection must not resume a session.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
     let disagrees = |tls: &TlsRecord| tls.origin.as_ref().is_some_and(|origin| origin.resumed != tls.resumed);
     if let Some((_, tls)) = all.iter().find(|(_, tls)| disagrees(tls)) {

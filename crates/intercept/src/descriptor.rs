@@ -1,4 +1,4 @@
-//! Binds sockets of other processes, and converts addresses from and to the format of system calls.
+//! Binds the sockets of other processes, and converts addresses from and to the format of system calls.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use socket2::{SockAddr, SockRef};
 
-/// Binds a socket before it connects to `peer`. Without a `port`, the kernel chooses one.
+/// Binds a socket that will connect to `peer`, to `port` at any address. Without a port, the kernel chooses.
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {

@@ -36,7 +36,7 @@ pub enum Record {
     },
     /// The packets of the command were written to their file.
     Captured {
-        /// Number of packets that were not captured because the buffer was full.
+        /// Number of packets that are missing from the file because the buffer was full.
         dropped: u32,
     },
     /// Servers in the command's emulated network had ended with an error before the command ended.

@@ -25,7 +25,7 @@ use crate::task::Task;
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
-/// Maximum wait for the kernel's reports of destroyed sockets, once it no longer lists them as open.
+/// Maximum time to wait for the kernel's reports of destroyed sockets, once it no longer lists them.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
 /// Maximum number of connections in [`Supervisor::deferred`], whose SYN may still wait for the client's first
 /// write. Each may keep a descriptor of this process open (pidfd).

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PageUrl, Resource};
 
-/// A web page as a list of resources. Each comes after its initiator: the resource that causes its request.
+/// A web page as a list of resources. A resource comes after its initiator, which causes its request.
 ///
 /// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the server of `url`.
+    /// Returns the server that `url` names: its host and port.
     pub fn of(url: &PageUrl) -> Self {
         Self { host: url.host().to_owned(), port: url.port() }
     }
@@ -90,7 +90,7 @@ impl Page {
         self.number_origins().0
     }
 
-    /// Returns the servers of the page, and for each resource the index of its server in the first list.
+    /// Returns the servers of the page, and for each resource the index of its server in this list.
     pub(crate) fn number_origins(&self) -> (Vec<Origin>, Vec<usize>) {
         let mut origins = Vec::new();
         let mut numbers = BTreeMap::new();

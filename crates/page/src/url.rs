@@ -27,7 +27,7 @@ pub struct UrlError {
 }
 
 impl PageUrl {
-    /// Parses a URL and checks the rules of page URLs.
+    /// Parses a URL and checks the rules that [`PageUrl`] lists.
     ///
     /// # Errors
     /// Returns [`UrlError`] with the reason if the text breaks a rule.
@@ -142,8 +142,8 @@ pub fn is_name(host: &str) -> bool {
 /// addresses and names without a usable top-level domain unchanged.
 ///
 /// Browsers use only `https` for hosts on the HSTS preload list. No alias is on the list, so browsers use
-/// `http` for aliases as well. Different hosts have different aliases. The aliases of two hosts of one site
-/// are of one site too, except under public suffixes of two labels such as `co.uk`.
+/// `http` for aliases as well. Different hosts have different aliases. If two hosts belong to one site, so do
+/// their aliases, except under public suffixes of two labels such as `co.uk`.
 pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =

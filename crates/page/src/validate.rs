@@ -14,7 +14,7 @@ const MAX_METHOD_LENGTH: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct PageError {
-    /// The path of the invalid key, such as `resources[12].initiator`.
+    /// The path of the key that breaks the rule, such as `resources[12].initiator`.
     pub place: String,
     /// A description of the broken rule.
     pub problem: String,

@@ -172,8 +172,8 @@ impl Discovery {
         first.is_some_and(|at_bytes| at_bytes != AT_END)
     }
 
-    /// Makes the load event wait for a resource and for all resources that it will lead to. Skips resources
-    /// for which the event does not wait, such as asynchronous ones, and the resources that they lead to.
+    /// Makes the load event wait for a resource and for all resources that it will reveal. Skips resources
+    /// for which the event does not wait, such as asynchronous ones, and the resources that they reveal.
     fn await_with_children(&mut self, resource: usize) {
         let mut added = vec![resource];
         while let Some(resource) = added.pop() {

@@ -108,7 +108,7 @@ impl Scheduler {
         self.pool.open_needed(self.now);
     }
 
-    /// Returns the next action, in order; `None` if there is no action until the next event or wake-up.
+    /// Removes and returns the next action; `None` if there is no action until the next event or wake-up.
     pub fn next_action(&mut self) -> Option<Action> {
         self.pool.next_action()
     }

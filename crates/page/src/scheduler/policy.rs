@@ -106,7 +106,7 @@ impl Policy {
         }
     }
 
-    /// Returns the maximum numbers of connections to a server, and of simultaneous requests on each.
+    /// Returns the maximum numbers of connections to a server, and of simultaneous requests on a connection.
     pub fn limits(&self, server: &Origin) -> Limits {
         let usual = Limits { connections: self.connections_per_host, streams: 1 };
         let Limits { connections, streams } = self.multiplexed.get(server).copied().unwrap_or(usual);
@@ -126,7 +126,7 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// Returns `us` microseconds of the page's processing time, scaled for this client, in nanoseconds.
+    /// Scales a processing time of the page, `us` microseconds, for this client. Returns nanoseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
         // Only the product is rounded: a valid page's time is at most 10^15 ns, which a double holds exactly.

@@ -165,7 +165,7 @@ impl Pool {
         self.backups.values().min().copied()
     }
 
-    /// Opens a second connection to each server whose first is too slow to connect, if the limits allow it.
+    /// Opens the planned second connections that are due by `now`, if the limits allow them.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -181,7 +181,7 @@ impl Pool {
         }
     }
 
-    /// Notes the start of a handshake. May plan a second connection, in case the server's first is slow.
+    /// Notes the start of a handshake. May plan a second connection, in case the handshake is slow.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -241,8 +241,8 @@ impl Pool {
         self.servers[server.0].fallback_after.is_some()
     }
 
-    /// Yields the open connections of an HTTP/3 server: those over TCP if `fallback` is true, otherwise those
-    /// over QUIC with an incomplete handshake.
+    /// Yields the open connections of an HTTP/3 server: over TCP if `fallback` is true, otherwise over QUIC with
+    /// an incomplete handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -433,7 +433,7 @@ impl Pool {
         self.idle_longest_first().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the last used available connection to the resource's server, else the oldest unused one.
+    /// Returns an available connection to the resource's server: the last used, else the oldest unused one.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;

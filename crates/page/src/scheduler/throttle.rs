@@ -1,5 +1,5 @@
 //! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits,
-//! without a connection, if its frame has the maximum of images in flight, or six requests of any kind (or
+//! without a connection, while its frame has the maximum of images in flight, or six requests of any kind (or
 //! [`Policy::connections_per_host`], if larger) to the image's server. The target of a redirect counts
 //! instead of the redirect.
 
@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Ends a request. Then starts and returns a waiting image request, if one may start now. A redirect that
-    /// got a response (`answered`) makes no room for others, because the request for its target follows.
+    /// got a response (`answered`) makes no room for them, because the request for its target follows.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -92,7 +92,7 @@ impl Writer<'_> {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
-    /// Returns the requests with these indices as a JavaScript array, for [`super::SyntheticPage::script`].
+    /// Returns a JavaScript array of the requests with these indices, for [`super::SyntheticPage::script`].
     pub(super) fn list(&self, numbers: &[usize]) -> String {
         let arrays: Vec<_> =
             numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();

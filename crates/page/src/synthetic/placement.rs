@@ -134,8 +134,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds
-    /// it to the nearest enclosing document with room, which then starts the inner document's requests too.
+    /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds it
+    /// to the nearest enclosing document with room, which then starts the inner one's requests too.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes document `number`, whose `room` bytes are too few to start the requests `children`. It has only
-    /// indices of the injected script's lists, after `head` if both fit. Returns `children` if none fits.
+    /// Writes document `number`, whose `room` bytes are too few for references to all `children`. Writes only
+    /// indices of the injected script's lists, after `head` if there is room. Returns requests without room.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -285,7 +285,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the first HTML of document `number`, such as its doctype; less or none if `room` is few bytes.
+    /// Returns the HTML at the start of document `number`, such as its doctype; empty if `room` is too small.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {

@@ -160,7 +160,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// Returns each resource's successor: the target of its redirect, or the request that its preflight permits.
+/// Returns each resource's successor: the target of a redirect, or the request that a preflight permits.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {
