@@ -377,7 +377,7 @@ impl Job {
     }
 
     /// Returns the order of requests and the limits of connections for the built-in page loader. With
-    /// persistent connections, it opens only one connection to a host that multiplexes, as browsers do.
+    /// persistent connections, the loader opens only one to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));

@@ -128,7 +128,7 @@ impl Observations<'_> {
     }
 
     /// Yields the connections on which a middlebox keeps one end from getting answers; none if the job turns
-    /// off the kernel's detection of such black holes. `end` returns the `TCP_INFO` of client or origin.
+    /// off the kernel's detection of such black holes. `end` returns the `TCP_INFO` of this end.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,

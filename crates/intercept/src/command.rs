@@ -62,9 +62,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
 
 /// Runs a command in the calling thread's network namespace, even if Fast Open is disabled there. Returns its
 /// exit code when it has ended, even if its children still run. Writes records about it to `report`. If
-/// `isolated` is true, it has no capabilities, cannot change its mounts, and can only create Internet, UNIX
-/// and netlink sockets. Reaps all children of this process. Passes the process IDs and statuses of all but
-/// the command to `reaped`.
+/// `isolated` is true, the command has no capabilities, cannot change its mounts, and can only create
+/// Internet, UNIX and netlink sockets. Reaps all children of this process, and passes their process IDs and
+/// statuses, except for those of the command, to `reaped`.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }

@@ -64,7 +64,7 @@ pub struct Report {
     pub traffic: Traffic,
     /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
-    /// Growth of the Fast Open counters of the network namespace, which also count its other processes.
+    /// Growth of the network namespace's Fast Open counters, which also count other processes.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,

@@ -8,7 +8,7 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of TCP connections by outcome. Each is counted in `connections`, and in one of `established`,
+/// Counts of TCP connections by outcome. A connection counts in `connections`, and in one of `established`,
 /// `failed`, `unused` (no packet was sent), `elsewhere` (in another network namespace) and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {

@@ -1,4 +1,4 @@
-//! Computes how long packets take on an idle direction, for comparison with a measured link.
+//! Computes how long packets take over one direction of an idle link, for comparison with measurements.
 
 use crate::{Direction, DirectionConfig, Nanos};
 

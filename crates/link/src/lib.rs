@@ -1,5 +1,5 @@
 //! Models an access link. The caller (the driver) is `fastopen-world`, which forwards packets through the
-//! model. It passes in the time, and the model of each direction decides when a packet leaves.
+//! model. The driver passes in the time, and the model of each direction decides when a packet leaves.
 //!
 //! A packet that is offered to a [`Direction`] passes through stages (see `stage.rs`). Each stage sees the
 //! time and the packet, and lets the packet pass, holds it until a given time, or drops it with a reason. The

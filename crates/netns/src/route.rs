@@ -243,8 +243,8 @@ const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_002c, "generic receive offload"),      // ETHTOOL_SGRO
 ];
 
-/// Turns off all `OFFLOADS`, so that the link carries packets as a wire would. Fails if the kernel keeps an
-/// offload, which the error names.
+/// Turns off segmentation, receive and checksum offloads of an interface, so that it carries packets as a
+/// wire would. Fails if the kernel keeps an offload on; the error names the offload.
 pub fn disable_offloads(interface: &str) -> Result<()> {
     #[repr(C)]
     struct EthtoolValue {

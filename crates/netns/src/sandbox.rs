@@ -203,8 +203,8 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides what not every user can read in `folder`, down to `depth` levels. Otherwise commands in a sandbox
-/// could read these files if the machine's root user runs this program.
+/// Hides files and folders in `folder`, to a depth of `depth` levels, that not every user can read. If the
+/// machine's root user runs this program, commands in a sandbox could otherwise read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -388,8 +388,8 @@ fn restrict<'a>(
     Ok(status.ruleset != landlock::RulesetStatus::NotEnforced)
 }
 
-/// Makes the process that `command` starts run in its own user and mount namespaces with `LIMITS`, without
-/// any capability there or outside, and no way to gain one (`no_new_privs`). Earlier mounts are locked
+/// Makes the process that `command` starts run in its own user and mount namespaces, with limited memory and
+/// processes, without capabilities or a way to gain any (`no_new_privs`). Earlier mounts are locked
 /// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root of a further user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [

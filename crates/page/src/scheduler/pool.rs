@@ -241,8 +241,8 @@ impl Pool {
         self.servers[server.0].fallback_after.is_some()
     }
 
-    /// Yields the open connections of an HTTP/3 server: over TCP if `fallback` is true, otherwise over QUIC with
-    /// an incomplete handshake.
+    /// Yields the open connections of an HTTP/3 server: over TCP if `fallback` is true, otherwise those over
+    /// QUIC whose handshake is not complete.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);

@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Ends a request. Then starts and returns a waiting image request, if one may start now. A redirect that
-    /// got a response (`answered`) makes no room for them, because the request for its target follows.
+    /// got a response (`answered`) makes no room, because the request for its target follows.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -163,7 +163,7 @@ impl Writer<'_> {
     }
 }
 
-/// Escapes the ampersands of a URL for an HTML attribute. Keeps those that HTML parsers read as plain text
+/// Escapes the ampersands of a URL for an HTML attribute, except ampersands that parsers read as plain text
 /// ("named character reference state"), because not all download programs decode `&amp;`.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');

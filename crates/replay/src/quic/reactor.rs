@@ -76,7 +76,7 @@ impl Deref for Runtime {
     }
 }
 
-/// Returns true if the calling thread has a [`Runtime`]. Without one, no datagram is sent.
+/// Returns true if the calling thread has a [`Runtime`]. Without a runtime, no datagram is sent.
 pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }

@@ -17,7 +17,7 @@ use super::verifier::CERTIFIED;
 /// The runtime of one QUIC endpoint, with exact timers.
 #[derive(Debug, Default)]
 pub(super) struct ExactRuntime {
-    /// Set once the server has sent a certificate. Valid only for an endpoint with one connection.
+    /// True once the server has sent a certificate. Valid only for an endpoint with one connection.
     pub(super) certified: Arc<AtomicBool>,
 }
 

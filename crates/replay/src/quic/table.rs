@@ -1,4 +1,4 @@
-//! Stores one end's QUIC connections by four-tuple: handles of open ones, and counts of all packets.
+//! Stores one end's QUIC connections by four-tuple: handles to open connections, and all packet counts.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
