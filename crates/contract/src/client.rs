@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// Number of session tickets per host that the client surely has after a visit, if the host sent as many.
     pub tickets_left: u8,
-    /// True if the client forces https for a built-in list of hosts. Generated HTML then uses other hosts.
+    /// True if the client forces https for a list of hosts. Generated HTML then uses other host names.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,

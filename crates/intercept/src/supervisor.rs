@@ -329,7 +329,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts of connections since the last call, including open ones. Counts no connection twice.
+    /// Returns the counts of connections since the last call, including open ones, each only once.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);

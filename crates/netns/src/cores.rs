@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::process::numbered;
 
-/// Time unit of `/proc/stat` and `/proc/PID/stat`. `USER_HZ` is 100 on every supported architecture.
+/// Time unit of `/proc/stat` and `/proc/PID/stat` in nanoseconds. `USER_HZ` is 100 on all architectures.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
@@ -41,15 +41,15 @@ pub fn mask(core: usize) -> String {
 pub struct CoreTime {
     /// Idle time, including waits for a disk.
     pub idle_ns: u64,
-    /// Time in processes with normal or higher priority.
+    /// Time in user mode, in processes with normal or higher priority.
     pub user_ns: u64,
-    /// Time in processes with lower priority.
+    /// Time in user mode, in processes with lower priority.
     pub nice_ns: u64,
-    /// Time in the kernel for processes.
+    /// Time in the kernel on behalf of processes.
     pub system_ns: u64,
     /// Time in interrupts, including deferred ones (softirq).
     pub interrupts_ns: u64,
-    /// Time taken by the host of a virtual machine.
+    /// Time that a virtual machine's host gave to others.
     pub stolen_ns: u64,
 }
 

@@ -67,7 +67,7 @@ impl AsFd for Timer {
     }
 }
 
-/// Wakes a thread that waits in [`wait_readable`] for this descriptor (`eventfd`).
+/// A descriptor (`eventfd`) that wakes a thread which waits for it in [`wait_readable`].
 pub struct Waker(EventFd);
 
 impl Waker {

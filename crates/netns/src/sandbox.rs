@@ -367,7 +367,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Restricts this thread and its children to these files and folders. Returns true with a Landlock kernel.
+/// Limits this thread and its children to these files and folders. Returns true if the kernel has Landlock.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a Path>,
     writable: impl IntoIterator<Item = &'a Path>,

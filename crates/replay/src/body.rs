@@ -39,7 +39,7 @@ impl SizedBody {
         Self::default().and_filler(bytes)
     }
 
-    /// Creates a body of recorded bytes.
+    /// Creates a body whose content, `bytes`, was recorded.
     pub fn recorded(bytes: Bytes) -> Self {
         Self::default().and_bytes(bytes)
     }

@@ -90,7 +90,7 @@ pub struct ObservedStream {
 }
 
 impl ObservedStream {
-    /// Creates an observed stream, and adds it to `table`.
+    /// Wraps `stream`, and adds it to the open sockets of `table`.
     pub fn new(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Arc::new(stream);
         table.0.with(|sockets| sockets.open.insert(four_tuple, Arc::downgrade(&stream)));

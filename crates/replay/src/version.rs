@@ -49,7 +49,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum number of concurrent streams on a connection; `None` for HTTP/1, which has none.
+    /// Returns the maximum number of concurrent streams on a connection; `None` for HTTP/1 (no streams).
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,

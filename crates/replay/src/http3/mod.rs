@@ -241,7 +241,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
     }
 }
 
-/// A QUIC stream that implements h3's traits. `S` is its sending side and `R` its receiving side; `()`: none.
+/// A QUIC stream with h3's traits: `S` is the sending side, `R` the receiving side. A missing side is `()`.
 pub struct Stream<S, R> {
     send: S,
     receive: R,

@@ -40,7 +40,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the counters of a connection, even if a middlebox has changed its client's port meanwhile.
+    /// Returns the counters of a connection, even if a middlebox has changed the client's port since.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));

@@ -119,7 +119,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which to set the client's clock ahead, so that its tickets seem this old.
+    /// Returns the time by which to set the client's clock ahead, so that its tickets get into this state.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,

@@ -37,7 +37,7 @@ pub struct Handshake {
 
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// A handle with which other tasks wait for a handshake. The default value is for cleartext: always complete.
+/// A handle with which other tasks wait for a handshake. The default value, for cleartext, is complete.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
