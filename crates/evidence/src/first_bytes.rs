@@ -203,7 +203,7 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns the most bytes in packets that acknowledge `bytes` bytes, sent in segments of `segment` bytes.
+/// Returns the maximum bytes of all packets that acknowledge `bytes` bytes, sent in `segment`-byte segments.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }

@@ -28,7 +28,7 @@ const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 pub(super) struct Effect {
     /// The client's `tcpi_fastopen_client_fail` if SYN data is not accepted; `None` if it is accepted.
     fail: Option<u8>,
-    /// True if a client without a cookie receives one from the host.
+    /// True if a client without a cookie receives a new cookie from the host.
     cookie: bool,
     /// True if the host's kernel counts SYN data in `TCPFastOpenPassiveFail` because of an invalid cookie.
     refused: bool,

@@ -7,7 +7,8 @@ use std::{ptr, slice};
 
 use socket2::{SockAddr, SockRef};
 
-/// Binds a socket that will connect to `peer`, to `port` at any address. Without a port, the kernel chooses.
+/// Binds a socket to `port` of the unspecified address (`0.0.0.0`, or `::` if `peer` is an IPv6 address), to
+/// connect it to `peer` later. If `port` is `None`, the kernel chooses the port.
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {

@@ -50,7 +50,7 @@ impl Listener {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
 
-    /// Receives the next suspended system call; `None` if its thread was killed or interrupted since then.
+    /// Receives the next suspended system call; `None` if its thread has been killed or interrupted.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: all fields of the structure are integers. The kernel requires zeros.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };

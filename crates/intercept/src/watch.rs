@@ -43,8 +43,8 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command`, with Fast Open enabled on its connections but not on its listeners. A new thread
-    /// calls `prepare`, then starts it. Client ports count up from `first_port` (None: the kernel's choice).
+    /// Starts `command`, with Fast Open enabled on its connections but not on its listeners. First calls
+    /// `prepare`, on the thread that starts it. Client ports count up from `first_port` (None: kernel's choice).
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.

@@ -9,7 +9,7 @@ use crate::ip::{self, Header};
 use crate::quic::{PacketType, packet_types};
 
 const UDP_HEADER: usize = 8;
-/// Long-term limit of the UDP rate in each direction with [`Behaviour::LimitUdp`].
+/// Long-term limit of the UDP rate in each direction with [`Behaviour::LimitUdp`], in bit/s.
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
 /// Maximum burst of UDP with [`Behaviour::LimitUdp`]: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;

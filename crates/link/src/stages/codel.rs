@@ -10,9 +10,9 @@ use super::aqm::ManagedQueue;
 use crate::stage::Packet;
 use crate::{DropCause, Nanos, Stats};
 
-/// The acceptable standing queueing delay.
+/// The acceptable standing queueing delay: 5 ms.
 const TARGET: Nanos = 5_000_000;
-/// The time for which the delay may exceed the target: longer than the round trips of most paths.
+/// The time for which the delay may exceed the target: 100 ms, longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
 /// Size of a full packet in bytes. A queue of at most this size is never too long: it keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;

@@ -135,7 +135,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds it
-    /// to the nearest enclosing document with room, which then starts its requests too.
+    /// to the nearest enclosing document with room, which then also starts the requests of `document`.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
