@@ -44,7 +44,7 @@ pub struct Started {
 
 impl Watch {
     /// Starts `command`, with Fast Open enabled on its connections but not on its listeners. First calls
-    /// `prepare`, on the thread that starts it. Client ports count up from `first_port` (None: kernel's choice).
+    /// `prepare` on the thread that starts it. Client ports count up from `first_port` (None: any ports).
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.

@@ -114,7 +114,7 @@ fn assert_checksums(ip: &[u8]) {
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
 }
 
-/// Returns a SYN for each combination of option and data that a behaviour distinguishes.
+/// Returns a SYN for each combination of Fast Open option and data that a behaviour distinguishes.
 fn syns() -> [Vec<u8>; 5] {
     [syn(&[], b""), syn(&[], b"data"), syn(COOKIE, b""), syn(COOKIE, b"data"), syn(EXPERIMENT, b"")]
 }

@@ -8,7 +8,7 @@ use fastopen_link::{Direction, DropCause, Nanos};
 
 const MS: Nanos = 1_000_000;
 
-/// Sends one packet after another. Each takes 10 ms.
+/// Sends one packet after another. Each packet takes 10 ms.
 struct Wire(Nanos);
 
 impl<P> Stage<P> for Wire {
@@ -63,7 +63,7 @@ impl Stage<Vec<u8>> for Rewrites {
     }
 }
 
-/// Holds every other packet for 5 ms, so that the next one overtakes it.
+/// Holds every other packet for 5 ms, so that the next packet overtakes it.
 struct Reorders(bool);
 
 impl<P> Stage<P> for Reorders {

@@ -7,7 +7,7 @@ use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::tls::SessionStart;
 
-/// Returns the packet counts of both ends of a connection. The client sent this number of 0-RTT packets.
+/// Returns the packet counts of both ends of a connection. The client sent `zero_rtt` 0-RTT packets.
 fn quic(zero_rtt: u64) -> QuicRecord {
     let up =
         PacketCounts { datagrams: 4, bytes: 4000, initial: 2, zero_rtt, handshake: 1, one_rtt: 2, retry: 0 };

@@ -35,7 +35,7 @@ pub(crate) struct Network<'a> {
     pub(crate) lookup: Nanos,
     /// True if response bodies arrive at 1000 bytes per millisecond in steps of 1000 bytes, not at once.
     pub(crate) slow: bool,
-    /// True if connections need no handshake before their first request.
+    /// True if clients send the first request of a connection without waiting for the handshake.
     pub(crate) early: bool,
     pub(crate) refuses: Box<dyn FnMut(ConnectionId) -> bool + 'a>,
     pub(crate) outcome: Box<dyn FnMut(ConnectionId, usize) -> RequestOutcome + 'a>,
@@ -66,7 +66,7 @@ pub(crate) struct Load<'a> {
     pub(crate) page: &'a Page,
     network: Network<'a>,
     now: Nanos,
-    /// Events by time, then by number.
+    /// Future events by their time and by the number of events made before them.
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,

@@ -119,7 +119,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// Returns the limits of all four hosts if they multiplex, and no limits if `streams` is 1.
+/// Returns limits for the servers of all four hosts; empty if `streams` is 1 (no multiplexing).
 fn multiplexed(connections: usize, streams: usize) -> BTreeMap<Origin, Limits> {
     let limits = |host| (server(&format!("h{host}.test")), Limits { connections, streams });
     if streams == 1 { BTreeMap::new() } else { (0..4).map(limits).collect() }

@@ -1,4 +1,4 @@
-//! Tests the certificates of the world's authority.
+//! Tests the certificates that a world's certificate authority issues.
 
 use fastopen_replay::tls::Authority;
 
