@@ -72,7 +72,7 @@ unsafe fn enter(number: c_long, arguments: [usize; 6]) -> isize {
     answer
 }
 
-/// Converts a result to libc's convention: for an error, -1 and the error number in `errno`.
+/// Converts a system call's result to libc's convention: for an error, -1 and the error number in `errno`.
 fn result(answer: isize) -> isize {
     if !(-4095..0).contains(&answer) {
         return answer;

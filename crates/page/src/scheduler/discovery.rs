@@ -50,7 +50,7 @@ pub(crate) struct Discovery {
 struct Progress {
     state: ResourceState,
     queued_at: Option<Nanos>,
-    /// Number of resources initiated by this one that the client already knows of.
+    /// Number of resources initiated by this resource that the client already knows of.
     children_known: usize,
     awaited: bool,
 }
