@@ -1,28 +1,23 @@
 //! Tests of the response bodies that origins send: generated or recorded, small or large.
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use crate::support::{image, job, list, network, page, request, root, run, with};
+use crate::support::{Temporary, image, job, list, network, page, request, root, run, with};
 
 #[test]
 fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
-    let path = std::env::temp_dir().join(format!("fastopen-bodies-{}", std::process::id()));
-    fs::write(&path, vec![b'x'; 5000]).expect("the temporary folder is writable");
+    let bodies = Temporary::file(vec![b'x'; 5000]);
     let first = with(root(3000), json!({"body_offset": 0}));
     let last = with(image("http://a.test/i", 2000), json!({"body_offset": 3000}));
     let empty = with(image("http://a.test/e", 0), json!({"body_offset": 5000}));
     let generated = image("http://a.test/g", 70_000);
-    let origins = json!({"origins": {"bodies_file": path}});
+    let origins = json!({"origins": {"bodies_file": bodies.0}});
     let good = run(&with(
         job(&page(&[first.clone(), last, empty, generated]), &network(1000), &["tcp"]),
         origins.clone(),
     ));
     let beyond = with(image("http://a.test/i", 2001), json!({"body_offset": 3000}));
     let short = run(&with(job(&page(&[first, beyond]), &network(1000), &["tcp"]), origins));
-    fs::remove_file(&path).expect("it is there");
     assert_eq!(request(good.valid("tcp"), 1)["body_bytes"], 2000);
     let error = short.only("error");
     assert_eq!((&error["fault"], short.code), (&json!("input"), Some(2)));
@@ -32,37 +27,25 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
     );
 }
 
-/// Writes a recorded response to `file`, and returns a page whose two resources both have this response: a
-/// document over http, and an image over https. The query of the image's URL has a part that changes from
-/// load to load.
-fn recording(file: &Path) -> Value {
-    let head =
-        "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    fs::write(file, format!("{head}hello")).expect("the temporary folder is writable");
-    let recorded = json!({"body_offset": head.len(), "head_offset": 0});
-    page(&[with(root(5), recorded.clone()), with(image("https://b.test/x?a=1&_=1", 5), recorded)])
-}
-
-fn recorded_with(command: &str) -> Value {
-    json!({
-        "client": {"kind": "command", "command": ["sh", "-c", command]},
-        "origins": {"bodies": "recorded"},
-        "tls": {"security": "recorded"},
-    })
-}
-
 #[test]
 fn recorded_responses_have_their_headers_and_schemes_and_the_nearest_query() {
-    let file = std::env::temp_dir().join(format!("fastopen-recorded-{}", std::process::id()));
-    let page = recording(&file);
+    // Both resources have the same recorded response. The query of the second URL changes from load to load.
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let file = Temporary::file([head, "hello"].concat());
+    let recorded = json!({"body_offset": head.len(), "head_offset": 0});
+    let image = with(image("https://b.test/x?a=1&_=1", 5), recorded.clone());
+    let page = page(&[with(root(5), recorded), image]);
     let command = "curl -s http://a.test/ https://b.test/x?a=1\\&_=999 https://b.test/gone https://a.test/y \
         -D heads -w '%{http_code} ' > all; tr -d '\\r' < heads > plain; grep -q '^x-own: 1' plain && \
         grep -q '^content-type: text/x-own' plain && ! grep -qi transfer-encoding plain && \
         grep -q '^hello200 hello200 not part' all";
-    let recorded =
-        with(recorded_with(command), json!({"origins": {"bodies": "recorded", "bodies_file": file}}));
-    let run = run(&with(job(&page, &network(1000), &["tls"]), recorded));
-    fs::remove_file(&file).expect("it is there");
+    let changes = json!({
+        "client": {"kind": "command", "command": ["sh", "-c", command]},
+        "origins": {"bodies": "recorded", "bodies_file": file.0},
+        "tls": {"security": "recorded"},
+    });
+    let run = run(&with(job(&page, &network(1000), &["tls"]), changes));
     let load = run.valid("tls");
     assert_eq!(list(&load["unmatched"]), ["GET https://b.test/gone", "GET https://a.test/y"], "{run}");
     assert_eq!(request(load, 0)["url"], Value::Null, "{run}");

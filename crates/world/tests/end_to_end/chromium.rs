@@ -1,15 +1,14 @@
 //! Tests of Chromium as a client: it requests exactly the page's resources, uses Fast Open, and starts each
 //! load in a new, empty browser context.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    PROGRAM, Run, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
-    with_syn_data,
+    PROGRAM, Run, Temporary, image, job, list, network, number, page, plt_ms, request, root, run,
+    run_command, with, with_syn_data,
 };
 use crate::virtual_time::exactly;
 
@@ -130,9 +129,9 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
     requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
 }
 
-/// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts`: pairs of a host of the
-/// page and the host that replaces it. `less`, `about`: sizes in bytes below and near the browser's own
-/// header section.
+/// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts` has pairs of a host of the
+/// page and the host that replaces it. `less` and `about` are sizes in bytes that are smaller than, and near,
+/// the size of the browser's own header section.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
     // Sizes of header sections: below the browser's own, near it, above it, and above the size of one cookie.
     let sizes = [less, about, 900, 6000];
@@ -280,7 +279,6 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
     if !browser() {
         return;
     }
-    let path = std::env::temp_dir().join(format!("fastopen-recorded-page-{}", std::process::id()));
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Security-Policy: img-src *\r\n\r\n";
     let text = "<link rel=icon href=data:,><img src=http://127.0.0.1:8080/i><img src=https://[::1]:8443/i>\
         <img src=https://localhost/i><img src=https://en.wikipedia.org/i><script>
@@ -289,7 +287,7 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
         <script src=https://localhost/blocked></script>
         <img src=https://localhost/2x srcset='https://localhost/1x 1x, https://localhost/2x 2x'>";
     let blocked = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Content-Type-Options: nosniff\r\n\r\n";
-    fs::write(&path, format!("{head}{text}{blocked}")).expect("the temporary folder is writable");
+    let file = Temporary::file([head, text, blocked].concat());
     let root = json!({"url": "http://192.0.2.1/", "body_offset": head.len(), "head_offset": 0});
     let end = head.len() + text.len();
     let blocked = json!({"body_bytes": 0, "body_offset": end + blocked.len(), "head_offset": end});
@@ -307,11 +305,10 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
     ]);
     let asked = json!({
         "client": {"kind": "chromium"},
-        "origins": {"bodies": "recorded", "bodies_file": path},
+        "origins": {"bodies": "recorded", "bodies_file": file.0},
         "tls": {"security": "recorded"},
     });
     let run = run(&with(job(&recorded, &network(20_000), &["tls", "tls-warm"]), asked));
-    fs::remove_file(&path).expect("it is there");
     for id in ["tls", "tls-warm"] {
         let load = run.valid(id);
         for number in 0..9 {
@@ -334,21 +331,19 @@ fn fixed_scripts_see_the_same_clock_and_chance_in_each_load() {
     if !browser() {
         return;
     }
-    let path = std::env::temp_dir().join(format!("fastopen-fixed-{}", std::process::id()));
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nDate: Tue, 20 Feb 2018 10:00:00 GMT\r\n\r\n";
     let text = "<link rel=icon href=data:,><script>
         const all = [Date.now(), new Date().getTime(), new Date(0) instanceof Date,
             typeof Date(), Math.random()];
         fetch('/' + all.join('/'));</script>";
-    fs::write(&path, format!("{head}{text}")).expect("the temporary folder is writable");
+    let file = Temporary::file([head, text].concat());
     let root = json!({"body_offset": head.len(), "head_offset": 0});
     let recorded = page(&[with(crate::support::root(text.len() as u64), root)]);
     let asked = json!({
         "client": {"kind": "chromium", "fixed_scripts": true},
-        "origins": {"bodies": "recorded", "bodies_file": path},
+        "origins": {"bodies": "recorded", "bodies_file": file.0},
     });
     let run = run(&with(job(&recorded, &network(0), &["tcp", "warm"]), asked));
-    fs::remove_file(&path).expect("it is there");
     let random = 48271.0 / 2_147_483_647.0;
     let expected = format!("GET http://a.test/1519120800000/1519120800000/true/string/{random}");
     for id in ["tcp", "warm"] {
@@ -361,14 +356,12 @@ fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
     if !browser() {
         return;
     }
-    let path = std::env::temp_dir().join(format!("fastopen-hang-{}", std::process::id()));
     let text = "<script>for(;;);</script>";
-    fs::write(&path, text).expect("the temporary folder is writable");
+    let file = Temporary::file(text);
     let hanging = page(&[with(root(text.len() as u64), json!({"mime": "text/html", "body_offset": 0}))]);
-    let asked = json!({"client": {"kind": "chromium"}, "origins": {"bodies_file": path},
+    let asked = json!({"client": {"kind": "chromium"}, "origins": {"bodies_file": file.0},
         "load_timeout_us": 3_000_000});
     let run = run(&with(job(&hanging, &network(0), &["tcp", "warm"]), asked));
-    fs::remove_file(&path).expect("it is there");
     for id in ["tcp", "warm"] {
         let load = run.load(id);
         assert_eq!(load["invalid"][0]["kind"], "incomplete", "{run}");
@@ -392,13 +385,12 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
     if !browser() {
         return;
     }
-    let file = std::env::temp_dir().join(format!("fastopen-cached-{}", std::process::id()));
     let document = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
     let html = "<script>fetch('/data').then(one => one.text()).then(() => fetch('/data'))</script>";
     // The response is fresh: its age must not be computed from the recorded `Date`.
     let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Tue, 01 Jan 2013 00:00:00 GMT\r\n\r\n";
     let text = "text that is asked for twice";
-    fs::write(&file, [document, html, data, text].concat()).expect("the temporary folder is writable");
+    let file = Temporary::file([document, html, data, text].concat());
     let second = document.len() + html.len();
     let resources = [
         with(
@@ -411,7 +403,7 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
                 "head_offset": second}),
         ),
     ];
-    let recorded = json!({"origins": {"bodies": "recorded", "bodies_file": file}});
+    let recorded = json!({"origins": {"bodies": "recorded", "bodies_file": file.0}});
     let loads: Vec<_> = ["none", "resumed"]
         .iter()
         .map(|session| {
@@ -419,7 +411,6 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
             run(&with(job, json!({"tls": {"security": "recorded", "session": session}})))
         })
         .collect();
-    fs::remove_file(&file).expect("it is there");
     for run in loads {
         let asked = list(&run.valid("tls")["requests"]).iter().filter(|one| one["resource"] == 1);
         let from_cache: Vec<_> = asked.map(|one| !one["cache"].is_null()).collect();
@@ -432,18 +423,15 @@ fn in_virtual_time_recorded_urls_keep_their_scheme_on_hosts_of_the_preload_list_
     if !browser() {
         return;
     }
-    let file = std::env::temp_dir().join(format!("fastopen-preloaded-{}", std::process::id()));
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
-    fs::write(&file, format!("{head}<p>.")).expect("the temporary folder is writable");
+    let file = Temporary::file([head, "<p>."].concat());
     let at = json!({"url": "http://en.wikipedia.org/", "body_offset": head.len(), "head_offset": 0});
     let recorded = json!({
-        "origins": {"bodies": "recorded", "bodies_file": file},
+        "origins": {"bodies": "recorded", "bodies_file": file.0},
         "tls": {"security": "recorded"},
     });
     let job = in_chromium(job(&page(&[with(root(4), at)]), &network(20_000), &["tls"]));
-    let run = exactly(&with(job, recorded));
-    fs::remove_file(&file).expect("it is there");
-    let Some(run) = run else { return };
+    let Some(run) = exactly(&with(job, recorded)) else { return };
     let load = run.valid("tls");
     assert_eq!(
         (request(load, 0)["url"].is_null(), &load["connections"][0]["port"]),

@@ -2,15 +2,13 @@
 //! reason, and the next load starts a new browser.
 
 use std::fs;
-use std::io::Write;
 use std::process::Command;
-use std::thread;
 
 use serde_json::json;
 
 use crate::chromium::{browser, in_chromium};
 use crate::processes::{family, signal, wait_until};
-use crate::support::{PROGRAM, Run, finish, image, job, network, page, root, start, with};
+use crate::support::{PROGRAM, Run, image, job, network, page, root, start, with};
 
 /// An image with a long think time. The test recognises its connection in /proc/net/tcp by the port (4660).
 const LATE: &str = "http://b.test:4660/late";
@@ -35,9 +33,7 @@ fn while_it_waits(meanwhile: impl Fn(&[(u32, String)])) -> Run {
     let late = with(image(LATE, 43), json!({"server_think_us": 8_000_000, "mime": "image/gif"}));
     let job = in_chromium(job(&page(&[root(5000), late]), &network(1000), &["tcp", "warm"]));
     let job = with(job, json!({"load_timeout_us": 20_000_000})).to_string();
-    let mut child = start(&mut Command::new(PROGRAM));
-    let mut stdin = child.stdin.take().expect("it is piped");
-    let writer = thread::spawn(move || drop(stdin.write_all(job.as_bytes())));
+    let child = start(&mut Command::new(PROGRAM), job.as_bytes());
     let program = child.id();
     let of_browser = || -> Vec<(u32, String)> {
         let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -50,10 +46,7 @@ fn while_it_waits(meanwhile: impl Fn(&[(u32, String)])) -> Run {
     };
     wait_until("the browser waits for the image", || of_browser().iter().any(|(pid, _)| waits(*pid)));
     meanwhile(&of_browser());
-    let (code, output) = finish(child);
-    writer.join().expect("writing does not panic");
-    let records = output.lines().map(|line| serde_json::from_str(line).expect("it writes JSON")).collect();
-    Run { code, records }
+    Run::of(child)
 }
 
 /// Asserts that the first load is invalid for this reason and the second one is valid.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Run, image, job, list, network, number, page, plt_ms, request, root, with, with_syn_data,
+    Run, Temporary, image, job, list, network, number, page, plt_ms, request, root, with, with_syn_data,
 };
 use crate::virtual_time::on_each_engine;
 
@@ -26,8 +26,9 @@ fn three() -> Value {
 
 const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
 
-/// Runs a script as the client of a small page on each engine. Returns the load's record and the detail of
-/// its fault for each engine. Panics unless the fault is `incomplete`.
+/// Runs a script as the client of a small page on each engine. Returns, for each engine, the load's record
+/// and the detail of the reason why the load is invalid. Panics unless this reason is of the kind
+/// `incomplete`.
 fn faults(script: &str) -> Vec<(Value, String)> {
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), bash(script, &[]));
     let fault = |run: Run| {
@@ -180,24 +181,16 @@ fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
         echo here > file; echo anything > /dev/null; [ -n "$PATH" ]; [ -z "$FASTOPEN_SECRET" ]
         if echo gone > "$0" || echo gone > "$HOME/../other" && false
         then echo 'could write to the machine' >&2; exit 1; fi"#;
-    let place = tempfile(b"kept");
+    let file = Temporary::file("kept");
     let script = format!("{script}\n{FETCH}");
-    let words = ["bash", "-c", &script, &place, "a.test", "/"];
+    let words = ["bash", "-c", &script, file.path(), "a.test", "/"];
     let job = job(&page(&[root(100)]), &network(0), &["tcp", "warm"]);
     let job = with(job, json!({"client": {"kind": "command", "command": words}}));
     for run in on_each_engine(&job) {
         run.valid("tcp");
         run.valid("warm");
-        assert_eq!(std::fs::read(&place).expect("it is there"), b"kept");
+        assert_eq!(std::fs::read(&file.0).expect("it is there"), b"kept");
     }
-    std::fs::remove_file(place).expect("it is ours");
-}
-
-/// Creates a temporary file outside the sandbox with this content, and returns its path.
-fn tempfile(content: &[u8]) -> String {
-    let place = std::env::temp_dir().join(format!("fastopen-test-{}", std::process::id()));
-    std::fs::write(&place, content).expect("there is room");
-    place.to_str().expect("it is text").to_owned()
 }
 
 #[test]

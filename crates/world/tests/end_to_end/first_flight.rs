@@ -17,8 +17,8 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)
 }
 
-/// Returns the milliseconds from the start of the load to the first byte of the root's response, for each
-/// arm. Panics if a time is not a whole number of milliseconds.
+/// Returns, for each arm, the milliseconds from the start of the load to the first byte of the root's
+/// response. Panics if a time is not a whole number of milliseconds.
 fn first_byte_ms(run: &Run) -> [u64; 3] {
     ARMS.map(|arm| {
         let ns = number(&request(run.valid(arm), 0)["first_byte_ns"]);

@@ -148,8 +148,8 @@ fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
 struct Served(Child);
 
 impl Served {
-    /// Waits until the server ends by itself. A test that did not notice this would wait for its response for
-    /// ever.
+    /// Waits until the server ends by itself. Without this, a test would wait forever for the response of a
+    /// server that has ended.
     async fn ended(&mut self) -> ExitStatus {
         loop {
             if let Some(status) = self.0.try_wait().expect("it is a child") {

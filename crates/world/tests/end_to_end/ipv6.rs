@@ -13,19 +13,15 @@ use crate::support::{
 };
 use crate::virtual_time::exactly;
 
-/// Returns the job with IPv6 instead of IPv4.
-fn over_ipv6(job: Value) -> Value {
-    over("6", job)
-}
-
+/// Returns the job with these versions of IP (`6` or `4+6`) instead of IPv4.
 fn over(versions: &str, mut job: Value) -> Value {
     job["network"]["ip"] = json!(versions);
     job
 }
 
-/// Runs a job over IPv6 in virtual time; `None` if no kernel is installed or the kernel has no IPv6.
+/// Runs a job over IPv6 in virtual time. Returns `None` if no kernel is installed or the kernel has no IPv6.
 fn exactly_over_ipv6(job: Value) -> Option<Run> {
-    let run = exactly(&over_ipv6(job))?;
+    let run = exactly(&over("6", job))?;
     let lacks =
         |error: &&Value| error["message"].as_str().is_some_and(|text| text.starts_with("network.ip: "));
     if run.of_type("error").iter().any(lacks) {
@@ -37,7 +33,7 @@ fn exactly_over_ipv6(job: Value) -> Option<Run> {
 
 /// Runs a job over IPv6 on each engine that supports it.
 fn on_each_engine(job: &Value) -> Vec<Run> {
-    [Some(run(&over_ipv6(job.clone()))), exactly_over_ipv6(job.clone())].into_iter().flatten().collect()
+    [Some(run(&over("6", job.clone()))), exactly_over_ipv6(job.clone())].into_iter().flatten().collect()
 }
 
 fn two_hosts() -> Value {
@@ -223,20 +219,20 @@ fn chromium_loads_a_page_over_ipv6_with_names_that_it_looks_up() {
     }
     for names in ["none", "do53"] {
         let link = with(network(50_000), json!({"names": names}));
-        let run = run(&over_ipv6(in_chromium(job(&two_hosts(), &link, &["tcp", "warm"]))));
+        let run = run(&over("6", in_chromium(job(&two_hosts(), &link, &["tcp", "warm"]))));
         let warm = run.valid("warm");
         assert!(with_syn_data(warm, "client") >= 2, "{run}");
         assert_eq!(with_syn_data(warm, "client"), with_syn_data(warm, "origin"));
     }
 }
 
-/// Returns true if a connection is over a version of IP.
+/// Returns true if a connection uses this version of IP (`4` or `6`).
 fn is_over(connection: &Value, version: &str) -> bool {
     let address: IpAddr = serde_json::from_value(connection["address"].clone()).expect("it has an address");
     address.is_ipv6() == (version == "6")
 }
 
-/// Returns the number of a load's connections with requests over a version of IP.
+/// Returns the number of a load's connections that carried requests over this version of IP (`4` or `6`).
 fn used(load: &Value, version: &str) -> usize {
     let connections = list(&load["connections"]).iter();
     connections.filter(|one| is_over(one, version) && number(&one["requests"]) > 0).count()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{forgiving, image, job, list, network, page, root, run, run_text, with};
+use crate::support::{Temporary, forgiving, image, job, list, network, page, root, run, run_text, with};
 use crate::virtual_time::exactly;
 
 fn golden(name: &str) -> Value {
@@ -86,15 +86,13 @@ fn the_golden_jobs_make_worlds() {
     let mut minimal = golden("job-minimal");
     minimal["tolerance"] = forgiving();
     run(&minimal).load("tcp");
-    let bodies = std::env::temp_dir().join(format!("fastopen-golden-{}", std::process::id()));
-    fs::write(&bodies, vec![b'x'; 5000]).expect("the temporary folder is writable");
+    let bodies = Temporary::file(vec![b'x'; 5000]);
     let mut job = golden("job");
-    job["origins"]["bodies_file"] = json!(bodies);
+    job["origins"]["bodies_file"] = json!(bodies.0);
     job["tolerance"] = forgiving();
     // No load may follow a flood in the same world, so a load of the page replaces the flood.
     job["loads"][1]["transactions"] = Value::Null;
     let run = run(&job);
-    fs::remove_file(&bodies).expect("it is there");
     assert_eq!(run.code, Some(0), "{run}");
     for id in ["tcp", "tfo-cold", "tfo-warm"] {
         run.valid(id);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::processes::{children, family, is_alive, signal, wait_until};
+use crate::processes::{all_processes, children, family, is_alive, signal, wait_until};
 use crate::support::{PROGRAM, job, network, page, root, start, with};
 
 /// Returns a job whose load takes at least a minute.
@@ -26,13 +26,8 @@ fn namespaces(pids: impl IntoIterator<Item = u32>) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-fn all_processes() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// Returns the mount points and files of worlds that are in this process's mount namespace. A world may make
-/// them only in its own.
+/// Returns the mount points and files of worlds in this process's mount namespace. A world may create these
+/// only in its own mount namespace.
 fn traces_in_files() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
     let ours = ["/etc/hosts", "/etc/nsswitch.conf"];
@@ -54,10 +49,7 @@ impl Working {
     /// Starts the command with a long job and waits for the record of its world.
     fn begin(command: &mut Command) -> Self {
         let files = traces_in_files();
-        let mut child = start(command);
-        let mut stdin = child.stdin.take().expect("it is piped");
-        stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
-        drop(stdin);
+        let mut child = start(command, endless().to_string().as_bytes());
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         output.read_line(&mut line).expect("it writes");
@@ -123,10 +115,7 @@ fn nothing_is_left_when_it_is_killed_while_it_builds() {
     // Kill the program at three stages: after its start, when the second process exists, and when that
     // process has threads. Each stage is repeated, so that the kills hit different system calls.
     for stage in (0..60).map(|round| round % 3) {
-        let mut child = start(&mut Command::new(PROGRAM));
-        let mut stdin = child.stdin.take().expect("it is piped");
-        stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
-        drop(stdin);
+        let mut child = start(&mut Command::new(PROGRAM), endless().to_string().as_bytes());
         let pid = child.id();
         if stage > 0 {
             wait_until("its second process starts", || !children(pid).is_empty());
@@ -144,16 +133,9 @@ fn nothing_is_left_when_it_is_killed_while_it_builds() {
 
 #[test]
 fn it_ends_when_nobody_reads_what_it_writes() {
-    let mut child = Command::new(PROGRAM)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts");
+    let mut command = Command::new(PROGRAM);
+    let mut child = start(command.stderr(Stdio::null()), endless().to_string().as_bytes());
     drop(child.stdout.take());
-    let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(endless().to_string().as_bytes()).expect("it reads");
-    drop(stdin);
     let family = family(child.id());
     let status = child.wait().expect("it can be waited for");
     assert_eq!(status.code(), Some(70));

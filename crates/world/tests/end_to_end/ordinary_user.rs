@@ -2,47 +2,23 @@
 //! ordinary users.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, image, job, network, page, root, run_command, with_syn_data};
+use crate::support::{PROGRAM, Temporary, image, job, network, page, root, run_command, with_syn_data};
 use crate::virtual_time::{exactly, kernel};
 
 /// The user and group ID of `nobody` on most systems. Any ID other than 0 would do.
 const USER: &str = "65534";
 
-/// A folder with copies of files that other users may read, since they cannot read the build folder. Removed
-/// on drop.
-struct Open(PathBuf);
-
-impl Open {
-    fn with(files: &[&Path]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fastopen-ordinary-{}-{number}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(name));
-        fs::create_dir(&folder.0).expect("the temporary folder is writable");
-        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        for file in files {
-            fs::copy(file, folder.holds(file)).expect("it can be copied");
-        }
-        folder
-    }
-
-    /// Returns the path of the copy of a file.
-    fn holds(&self, file: &Path) -> PathBuf {
-        self.0.join(file.file_name().expect("it is a file"))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("it is there");
-    }
+/// Copies a file to the folder, because other users cannot read the build folder. Returns the copy's path.
+fn copied(file: &Path, folder: &Temporary) -> PathBuf {
+    let copy = folder.0.join(file.file_name().expect("it is a file"));
+    fs::copy(file, &copy).expect("it can be copied");
+    copy
 }
 
 /// Returns a command that runs a program as an ordinary user. Prints why and returns `None` if this process
@@ -68,9 +44,8 @@ fn loads() -> Value {
 
 #[test]
 fn an_ordinary_user_gets_the_same_world() {
-    let program = Path::new(PROGRAM);
-    let folder = Open::with(&[program]);
-    let Some(mut command) = as_user(&folder.holds(program)) else { return };
+    let folder = Temporary::folder();
+    let Some(mut command) = as_user(&copied(Path::new(PROGRAM), &folder)) else { return };
     let run = run_command(&mut command, loads().to_string().as_bytes());
     assert_eq!(run.code, Some(0), "{run}");
     for id in ["tcp", "cold"] {
@@ -100,27 +75,25 @@ fn with_few_processes(program: &Path, arguments: &[String]) {
 
 #[test]
 fn a_user_of_few_processes_gets_the_loads_or_the_reason() {
-    let program = Path::new(PROGRAM);
-    let folder = Open::with(&[program]);
-    with_few_processes(&folder.holds(program), &[]);
+    let folder = Temporary::folder();
+    with_few_processes(&copied(Path::new(PROGRAM), &folder), &[]);
 }
 
 #[test]
 fn a_user_of_few_processes_gets_the_loads_or_the_reason_in_virtual_time() {
     let Some((kernel, arguments)) = kernel() else { return };
-    let program = Path::new(PROGRAM);
-    let folder = Open::with(&[program, &kernel]);
-    let path = folder.holds(&kernel).to_string_lossy().into_owned();
-    with_few_processes(&folder.holds(program), &[vec!["--kernel".into(), path], arguments].concat());
+    let folder = Temporary::folder();
+    let path = copied(&kernel, &folder).to_string_lossy().into_owned();
+    let arguments = [vec!["--kernel".into(), path], arguments].concat();
+    with_few_processes(&copied(Path::new(PROGRAM), &folder), &arguments);
 }
 
 #[test]
 fn an_ordinary_user_gets_the_same_loads_in_virtual_time() {
     let Some((kernel, arguments)) = kernel() else { return };
-    let program = Path::new(PROGRAM);
-    let folder = Open::with(&[program, &kernel]);
-    let Some(mut command) = as_user(&folder.holds(program)) else { return };
-    command.arg("--kernel").arg(folder.holds(&kernel)).args(arguments);
+    let folder = Temporary::folder();
+    let Some(mut command) = as_user(&copied(Path::new(PROGRAM), &folder)) else { return };
+    command.arg("--kernel").arg(copied(&kernel, &folder)).args(arguments);
     let run = run_command(&mut command, loads().to_string().as_bytes());
     assert_eq!(run.code, Some(0), "{run}");
     let of_root = exactly(&loads()).expect("a kernel is installed");

@@ -98,7 +98,7 @@ fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say(
 }
 
 /// Runs a load over TLS with this key share behind a path. Returns the load's record, and the time of the
-/// first byte in milliseconds, or the kind of its first fault if the load is invalid. Returns `None` if no
+/// first byte in milliseconds or, if the load is invalid, the kind of the first reason. Returns `None` if no
 /// kernel of the virtual engine is installed.
 fn with_hello(path: &str, key_share: &str, arm: &str) -> Option<(Value, Result<u64, String>)> {
     let changes = json!({"tls": {"key_share": key_share}, "client": {"profile": "mget"}});

@@ -8,6 +8,12 @@ use std::time::{Duration, Instant};
 /// a load is not mistaken for the effect of a signal.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Returns the IDs of all processes in this PID namespace.
+pub(crate) fn all_processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Returns the IDs of the children of all threads of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -25,9 +31,8 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Returns true if a process runs.
+/// Returns true if a process runs; false if there is no such process or it is a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
-    // A zombie does not run: it has ended and waits to be reaped.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }

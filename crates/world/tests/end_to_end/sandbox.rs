@@ -6,37 +6,12 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
-use crate::support::{PROGRAM, Run, image, job, network, page, root, run, run_command, with};
+use crate::support::{PROGRAM, Run, Temporary, image, job, network, page, root, run, run_command, with};
 use crate::virtual_time::{exactly, on_each_engine};
-
-/// A folder outside the sandbox that every user may write to; removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fastopen-sandbox-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).expect("it is new");
-        Self(path)
-    }
-
-    fn path(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Runs a script as the client on each engine. The script must exit with code 3. Returns the last line of its
 /// standard error on each engine.
@@ -63,7 +38,7 @@ fn expect(script: &str, argument: &str, isolate: bool, expected: &str) {
 
 #[test]
 fn no_mount_makes_the_machines_files_writable() {
-    let folder = Folder::new("mounts");
+    let folder = Temporary::folder();
     let script = r#"for how in remount,bind,rw remount,rw; do mount -o $how / && echo mounted; done
         mkdir "$HOME/m"; mount -t hostfs none "$HOME/m" -o / && echo hostfs
         mount -t proc none "$HOME/m" && echo proc; touch "$1/out" "$HOME/m$1/out"
@@ -71,7 +46,7 @@ fn no_mount_makes_the_machines_files_writable() {
             mount -t hostfs none /home -o / && echo hostfs; touch "$1/out"' sh "$1"
         unshare -Urmpf sh -c 'mount -t proc none /home && echo proc'; echo over"#;
     for isolate in [false, true] {
-        expect(script, &folder.path(), isolate, "over");
+        expect(script, folder.path(), isolate, "over");
         assert!(fs::read_dir(&folder.0).expect("it is there").next().is_none(), "a file was written");
     }
 }
@@ -141,11 +116,11 @@ fn what_the_machines_root_may_do_by_files_of_the_kernel_is_not_open() {
 
 #[test]
 fn an_isolated_command_sees_programs_and_no_file_of_a_user() {
-    let folder = Folder::new("isolated");
+    let folder = Temporary::folder();
     fs::write(folder.0.join("mine"), "mine").expect("there is room");
     let script = r#"cat "$1/mine"; ls -A /home /run /var/tmp | grep -v ':$' | grep .; ls /usr/bin/env"#;
-    expect(script, &folder.path(), true, "/usr/bin/env");
-    expect(r#"cat "$1/mine""#, &folder.path(), false, "mine");
+    expect(script, folder.path(), true, "/usr/bin/env");
+    expect(r#"cat "$1/mine""#, folder.path(), false, "mine");
 }
 
 #[test]
@@ -154,7 +129,7 @@ fn sockets_lead_to_the_world_alone() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    let folder = Folder::new("sockets");
+    let folder = Temporary::folder();
     let stream = UnixListener::bind(folder.0.join("stream")).expect("it is new");
     let datagram = UnixDatagram::bind(folder.0.join("datagram")).expect("it is new");
     (stream.set_nonblocking(true).and_then(|()| datagram.set_nonblocking(true))).expect("they are sockets");
@@ -169,7 +144,7 @@ tried("pair", lambda: s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)[0].sendto(b"x", plac
 tried("vsock", lambda: s.socket(s.AF_VSOCK))
 tried("over", lambda: s.socketpair())' "$1""#;
     for isolate in [false, true] {
-        expect(script, &folder.path(), isolate, "over");
+        expect(script, folder.path(), isolate, "over");
     }
     assert!(stream.accept().is_err() && datagram.recv(&mut [0]).is_err(), "somebody was heard");
 }
@@ -262,11 +237,9 @@ fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> 
     if !browser() {
         return None;
     }
-    let folder = Folder::new("page");
-    let file = folder.0.join("body");
-    fs::write(&file, html).expect("there is room");
+    let file = Temporary::file(html);
     let root = with(root(html.len() as u64), json!({"mime": "text/html", "body_offset": 0}));
-    let origins = json!({"bodies": "recorded", "bodies_file": file});
+    let origins = json!({"bodies": "recorded", "bodies_file": file.0});
     let changes = json!({"client": {"kind": "chromium"}, "origins": origins});
     let run = engine(&with(job(&page(&[root]), &network(1000), &["tcp"]), changes))?;
     Some(run.load("tcp").clone())
@@ -294,14 +267,12 @@ fn no_packet_of_a_page_leaves_the_world() {
         navigator.sendBeacon('http://looked.up.test/', 'x'); new WebSocket('ws://127.0.0.1:{tcp}/');
         </script><img src=/late>"
     );
-    let folder = Folder::new("page");
-    let file = folder.0.join("body");
-    fs::write(&file, &html).expect("there is room");
+    let file = Temporary::file(&html);
     let root = with(root(html.len() as u64), json!({"mime": "text/html", "body_offset": 0}));
     let late = with(image("http://a.test/late", 43), json!({"server_think_us": 2_000_000}));
     let changes = json!({
         "client": {"kind": "chromium"},
-        "origins": {"bodies": "recorded", "bodies_file": file},
+        "origins": {"bodies": "recorded", "bodies_file": file.0},
     });
     let run = run(&with(job(&page(&[root, late]), &network(1000), &["tcp"]), changes));
     let connections = run.load("tcp")["connections"].as_array().map_or(0, Vec::len);

@@ -1,8 +1,12 @@
 //! Functions that build jobs, run the program on them and read its records.
 
 use std::fmt;
+use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -61,7 +65,7 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// Returns a job that loads the page in each of these arms. It tolerates the delays of a busy machine, see
+/// Returns a job that loads the page in each of the arms `names` (see [`arms`]), with the tolerances of
 /// [`forgiving`].
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
@@ -86,11 +90,20 @@ impl Run {
         self.of_type("world").iter().all(|world| world["engine"] == engine)
     }
 
+    /// Waits for a child to end, and parses the records that it prints.
+    pub(crate) fn of(child: Child) -> Self {
+        let (code, output) = finish(child);
+        let record = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in this line: {line}"))
+        };
+        Self { code, records: output.lines().map(record).collect() }
+    }
+
     pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
         self.records.iter().filter(|record| record["type"] == kind).collect()
     }
 
-    /// Returns the record of a type. Panics unless there is exactly one.
+    /// Returns the only record of the type `kind`. Panics unless there is exactly one.
     pub(crate) fn only(&self, kind: &str) -> &Value {
         let [record] = self.of_type(kind)[..] else { panic!("not one {kind} record: {self}") };
         record
@@ -127,21 +140,16 @@ pub(crate) fn run_text(input: &str) -> Run {
 
 /// Runs the command with `input` on its standard input, and parses the records that it prints.
 pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
-    let mut child = start(command);
-    let input = input.to_vec();
-    let mut stdin = child.stdin.take().expect("it is piped");
-    // Writing fails with EPIPE if the program ends before it has read everything.
-    let writer = thread::spawn(move || drop(stdin.write_all(&input)));
-    let (code, output) = finish(child);
-    writer.join().expect("writing does not panic");
-    let record = |line: &str| {
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in this line: {line}"))
-    };
-    Run { code, records: output.lines().map(record).collect() }
+    Run::of(start(command, input))
 }
 
-pub(crate) fn start(command: &mut Command) -> Child {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
+/// Starts the command, and writes `input` to its standard input.
+pub(crate) fn start(command: &mut Command, input: &[u8]) -> Child {
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = started.expect("the program starts");
+    // Writing fails with EPIPE if the program ends before it has read everything.
+    let _ = child.stdin.take().expect("it is piped").write_all(input);
+    child
 }
 
 /// Waits for a child to end, and returns its exit code and standard output. Kills it and panics after
@@ -159,6 +167,40 @@ pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     }
     let status = child.wait().expect("it can be waited for");
     (status.code(), output.expect("it does not hang").expect("it writes UTF-8"))
+}
+
+/// A temporary file or folder outside the sandbox, which every user may read; removed on drop.
+pub(crate) struct Temporary(pub(crate) PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("fastopen-test-{}-{number:04}", std::process::id())))
+    }
+
+    pub(crate) fn file(content: impl AsRef<[u8]>) -> Self {
+        let file = Self::new();
+        fs::write(&file.0, content).expect("the temporary folder is writable");
+        file
+    }
+
+    pub(crate) fn folder() -> Self {
+        let folder = Self::new();
+        fs::create_dir(&folder.0).expect("the temporary folder is writable");
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        folder
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().expect("it is text")
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0).or_else(|_| fs::remove_dir_all(&self.0));
+    }
 }
 
 pub(crate) fn list(value: &Value) -> &[Value] {

@@ -2,7 +2,7 @@
 //! installed, and of the program's errors when a failing script runs instead of a kernel.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::processes::{children, family, is_alive, signal, wait_until};
+use crate::processes::{all_processes, children, family, is_alive, signal, wait_until};
 use crate::support::{
-    PROGRAM, Run, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate, request, root,
-    run, run_command, start, with, with_syn_data,
+    PROGRAM, Run, Temporary, arms, finish, grown, image, job, list, network, number, page, plt_ms, rate,
+    request, root, run, run_command, start, with, with_syn_data,
 };
 
 /// Returns the path and arguments of the kernel that `FASTOPEN_KERNEL` names, or else of the kernel that was
@@ -44,7 +44,7 @@ pub(crate) fn in_virtual_time() -> Option<Command> {
     Some(on(&kernel, &arguments))
 }
 
-/// Runs the job in virtual time; `None` if no kernel of the virtual engine is installed.
+/// Runs the job in virtual time. Returns `None` if no kernel of the virtual engine is installed.
 pub(crate) fn exactly(job: &Value) -> Option<Run> {
     Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
@@ -60,12 +60,10 @@ fn on(kernel: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// Runs the command with these jobs on its standard input, and returns its output. Panics unless it exits
-/// with code 0.
+/// Runs the command with these jobs on its standard input, and returns what it prints. Panics unless the
+/// command exits with code 0.
 pub(crate) fn written(mut command: Command, jobs: &str) -> String {
-    let mut child = start(&mut command);
-    child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
-    let (code, output) = finish(child);
+    let (code, output) = finish(start(&mut command, jobs.as_bytes()));
     assert_eq!(code, Some(0), "{output:.2000}");
     output
 }
@@ -232,26 +230,18 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
     }
 }
 
-/// Creates a shell script that runs instead of a kernel, and returns its path.
-fn bad_kernel(name: &str, text: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    path
-}
-
-fn with_bad_kernel(name: &str, text: &str) -> Run {
-    let kernel = bad_kernel(name, text);
+/// Runs a small job on the virtual engine, with this shell script instead of a kernel.
+fn with_bad_kernel(text: &str) -> Run {
+    let kernel = Temporary::file(format!("#!/bin/sh\n{text}\n"));
+    fs::set_permissions(&kernel.0, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let job = job(&page(&[root(10)]), &network(1000), &["tcp"]).to_string();
-    let run = run_command(on(&kernel, &[]).env("FASTOPEN_KERNEL_TIMEOUT_S", "2"), job.as_bytes());
-    fs::remove_file(kernel).expect("it was made above");
-    run
+    run_command(on(&kernel.0, &[]).env("FASTOPEN_KERNEL_TIMEOUT_S", "2"), job.as_bytes())
 }
 
 #[test]
 fn a_kernel_that_hangs_is_killed_and_its_consoles_last_lines_are_quoted() {
     let started = Instant::now();
-    let run = with_bad_kernel("hangs", "echo first; echo 'INFO: task stuck'; exec sleep 100");
+    let run = with_bad_kernel("echo first; echo 'INFO: task stuck'; exec sleep 100");
     let message = run.only("error")["message"].as_str().expect("a text");
     assert!(message.contains("wrote nothing for 2 s") && message.contains("task stuck"), "{message}");
     assert!(started.elapsed() < Duration::from_secs(50), "it waited for the program to end by itself");
@@ -260,7 +250,7 @@ fn a_kernel_that_hangs_is_killed_and_its_consoles_last_lines_are_quoted() {
 
 #[test]
 fn a_kernel_that_panics_is_an_error_that_quotes_its_consoles_last_lines() {
-    let run = with_bad_kernel("panics", "echo 'Kernel panic - not syncing: no init found'; exit 134");
+    let run = with_bad_kernel("echo 'Kernel panic - not syncing: no init found'; exit 134");
     let message = run.only("error")["message"].as_str().expect("a text");
     assert!(message.contains("exit code 134") && message.contains("no init found"), "{message}");
 }
@@ -286,13 +276,11 @@ fn a_kernel_that_is_not_there_is_an_error_with_a_remedy() {
 
 /// Returns the IDs of other processes whose command line contains `text`.
 fn naming(text: &str) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
+    let names_it = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         *pid != std::process::id() && String::from_utf8_lossy(&line).contains(text)
-    })
-    .collect()
+    };
+    all_processes().into_iter().filter(names_it).collect()
 }
 
 #[test]
@@ -302,8 +290,7 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         return;
     };
     // Use a separate temporary folder, because other tests may have files in the common one.
-    let place = std::env::temp_dir().join(format!("fastopen-test-killed-{}", std::process::id()));
-    fs::create_dir(&place).expect("it is new");
+    let place = Temporary::folder();
     let loads: Vec<_> = (0..10_000).map(|at| json!({"id": at.to_string(), "transport": "tcp"})).collect();
     let long = with(job(&page(&[root(1000)]), &network(1000), &[]), json!({"loads": loads})).to_string();
     for (who, stage) in [
@@ -315,10 +302,7 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         ("launcher", Stage::After(5)),
         ("launcher", Stage::After(60)),
     ] {
-        let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place));
-        let mut stdin = child.stdin.take().expect("it is piped");
-        stdin.write_all(long.as_bytes()).expect("it reads all");
-        drop(stdin);
+        let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place.0), long.as_bytes());
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut before = String::new();
         match stage {
@@ -353,15 +337,13 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
             assert!(error["message"].as_str().expect("a text").contains("signal 9"), "{error:.500}");
         }
         let deadline = Instant::now() + Duration::from_secs(20);
-        let place_name = place.to_string_lossy().into_owned();
-        let mut left = (naming(&place_name), folders(&place));
+        let mut left = (naming(place.path()), folders(&place.0));
         while (!left.0.is_empty() || !left.1.is_empty()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(20));
-            left = (naming(&place_name), folders(&place));
+            left = (naming(place.path()), folders(&place.0));
         }
         assert_eq!(left, (Vec::new(), Vec::new()), "after the {who} was killed");
     }
-    fs::remove_dir(&place).expect("it is empty");
 }
 
 #[test]
@@ -370,29 +352,21 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
         return;
     };
-    let place = std::env::temp_dir().join(format!("fastopen-test-left-{}", std::process::id()));
-    fs::create_dir(&place).expect("it is new");
-    let other = place.join("fastopen-kernel-of-another-kind");
+    let place = Temporary::folder();
+    let other = place.0.join("fastopen-kernel-of-another-kind");
     fs::create_dir(&other).expect("it is new");
     let begin = || {
         let text =
             job(&page(&[with(root(10), json!({"server_think_us": 60_000_000}))]), &network(1000), &["tcp"]);
-        let mut child = start(on(&kernel, &arguments).env("TMPDIR", &place));
-        child
-            .stdin
-            .take()
-            .expect("it is piped")
-            .write_all(text.to_string().as_bytes())
-            .expect("it reads all");
-        child
+        start(on(&kernel, &arguments).env("TMPDIR", &place.0), text.to_string().as_bytes())
     };
     let is_made = |count| move |place: &Path| folders(place).len() == count;
     let wait = |what: &dyn Fn(&Path) -> bool| {
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !what(&place) && Instant::now() < deadline {
+        while !what(&place.0) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(what(&place), "{:?}", folders(&place));
+        assert!(what(&place.0), "{:?}", folders(&place.0));
     };
     let mut left = begin();
     wait(&is_made(2));
@@ -405,7 +379,7 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     left.wait().expect("it can be waited for");
     // The lock on the folder is released when the last process that holds it ends.
     wait_until("all have ended", || !all.iter().any(|pid| is_alive(*pid)));
-    assert_eq!(folders(&place).len(), 2, "nobody was left to remove it");
+    assert_eq!(folders(&place.0).len(), 2, "nobody was left to remove it");
     let mut running = begin();
     let mut last = String::new();
     BufReader::new(running.stdout.take().expect("it is piped")).read_to_string(&mut last).expect("it writes");
@@ -413,7 +387,6 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     running.wait().expect("it can be waited for");
     wait(&is_made(1));
     fs::remove_dir(&other).expect("it is nobody's, and left alone");
-    fs::remove_dir(&place).expect("it is empty");
 }
 
 /// When to kill the processes.
