@@ -1,5 +1,5 @@
-//! Applies the differences between the engines `host` (real time) and `virtual` (the virtual time of a
-//! User-Mode Linux kernel): sets the clocks for jobs and loads, and returns the settings that differ.
+//! Implements the differences between the engines `host` (real time) and `virtual` (the virtual time of a
+//! User-Mode Linux kernel): the clocks at the start of jobs and page loads, and some settings.
 
 use std::thread;
 use std::time::Duration;
@@ -11,18 +11,17 @@ use crate::contract::Engine;
 
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// Wall clock at the start of a job with recorded bodies in virtual time: 2036-01-01. Chromium is then more
-/// than ten weeks old, so it does not request hosts on its HSTS preload list over https (`IsBuildTimely` of
-/// `net/http/transport_security_state.cc`).
+/// Like `VIRTUAL_START_S`, for jobs with recorded response bodies: 2036-01-01. Chromium, more than ten weeks
+/// old, then ignores its HSTS preload list (`IsBuildTimely` in `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel in nanoseconds: 4096 ticks of 4 ms. The longer a timer, the more the
 /// kernel rounds it up: to a multiple of 8, 64, 512 or 4096 ticks since boot (kernel/time/timer.c). In
 /// virtual time, every page load begins at a multiple of this period, so the rounding is always the same.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
-/// instead of sleeping. Even in a virtual machine, a sleep usually ends at most this late. The time is 0 in
-/// virtual time, which advances only while all threads sleep.
+/// Returns for how many nanoseconds before a packet is due the link's thread polls the clock instead of
+/// sleeping. A sleep usually ends at most this late, even in a virtual machine. In virtual time, which
+/// advances only while all threads sleep, the result is 0.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 200_000,
@@ -30,14 +29,13 @@ pub fn spin_ns(engine: Engine) -> u64 {
     }
 }
 
-/// Returns the client port of a load's first connection in virtual time. Returns None in real time: the
-/// kernel then chooses the port, which depends on earlier connections.
+/// Returns the client port of a load's first connection; None in real time, in which the kernel chooses it.
 pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// Sets the clocks for a job in virtual time; does nothing in real time. `recorded` is true if the job serves
-/// recorded response bodies, for which it needs a later date than other jobs.
+/// Sets the clocks for a job in virtual time; does nothing in real time. If the job serves recorded response
+/// bodies (`recorded`), its wall clock starts at a later date.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
@@ -53,8 +51,8 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval in nanoseconds between the requests that Chromium's driver intercepts, pads
-/// and releases. In virtual time, it imitates the interval within a browser's burst of requests in real time.
+/// Returns the minimum interval in nanoseconds at which this program lets Chromium send the requests that it
+/// intercepts. In virtual time, it imitates the interval within a browser's burst of requests in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,

@@ -1,4 +1,4 @@
-//! Defines this program's error: its fault, which decides the exit code, a message and a remedy.
+//! Defines this program's error type: a fault, which determines the exit code, a message and a remedy.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ const ALLOW_NAMESPACES: &str = "allow them:\n  \
     old Debian: sudo sysctl -w kernel.unprivileged_userns_clone=1\n  \
     containers: allow unshare in the seccomp profile";
 
-/// The reason why a job or another mode of the program could not be run.
+/// An error that prevents this program from running a job or completing another task.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -23,7 +23,7 @@ pub struct Failure {
     pub fault: Fault,
     /// The operation or input that failed, and the problem.
     pub message: String,
-    /// The remedy; empty if none is known.
+    /// What the user can do about the failure; empty if no remedy is known.
     pub remedy: String,
 }
 
@@ -33,7 +33,7 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Explains that this kernel lacks congestion control `name`. Suggests `modprobe` if it can load modules.
+    /// Returns the failure for congestion control `name`, which this kernel lacks. The remedy lists others.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -46,8 +46,8 @@ impl Failure {
 
 /// Converts the error of a `Result` to a [`Failure`].
 pub trait Blame<T> {
-    /// Converts the error to a [`Failure`] whose message is `doing` (the failed operation) and the error. For
-    /// `Fault::Machine`, adds the remedy of an [`io::Error`] if [`remedy_of`] has one.
+    /// Converts the error to a [`Failure`] with the message `DOING: ERROR`, where `doing` names the failed
+    /// operation. For `Fault::Machine`, an [`io::Error`] also gets a remedy if [`remedy_of`] has one.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 
@@ -76,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Blames the machine (`Fault::Machine`) or, for an unknown congestion control, the job (`Fault::Input`).
+/// Uses `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

@@ -1,5 +1,4 @@
-//! `fastopen-world`: reads jobs (JSON) from standard input and writes records (JSON Lines) to standard
-//! output. See docs/dev/contract.md.
+//! `fastopen-world`: reads jobs (JSON) and writes records (JSON Lines). See docs/dev/contract.md.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -89,7 +88,7 @@ fn run_other_modes() -> i32 {
     }
 }
 
-/// Runs `work` with the text of standard input, and returns the exit code.
+/// Calls `work` with the text of standard input, and returns the exit code. Writes a record if this fails.
 fn run_stdin(work: impl FnOnce(&[u8]) -> Result<i32, Failure>) -> i32 {
     if process::die_with_parent().is_err() {
         return Fault::Internal.exit_code();
@@ -128,7 +127,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes the failure's record. Returns the failure's exit code, or an internal error's if writing fails.
+/// Writes an error record. Returns the failure's exit code, or an internal error's if writing fails.
 fn report(job: Option<String>, failure: Failure, emit: Emit) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let record = Record::Error { job, fault, message, remedy };

@@ -1,4 +1,4 @@
-//! Counts QUIC packets at the client's interface, because external clients report no packet counts.
+//! Counts QUIC packets at the client's interface, because external clients do not report such counts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct ClientTap {
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
 }
 
-/// The packets of one QUIC connection that passed the tap.
+/// Counts of the packets of one QUIC connection that passed the tap.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
     /// The time of the first datagram, in nanoseconds of the monotonic clock.
@@ -72,7 +72,7 @@ impl ClientTap {
     }
 }
 
-/// Returns the addresses and the payload of the UDP datagram in a frame; None if it contains no datagram.
+/// Returns the four-tuple and the payload of the UDP datagram in a frame; None if the frame contains none.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;

@@ -42,7 +42,7 @@ impl Capture {
         Ok(Self { client: tap(&topology.client)?, origins: tap(&topology.origins)?, keys: Arc::default() })
     }
 
-    /// Returns the collector of TLS secrets, to which the origins' connections write them.
+    /// Returns the collector to which the origins must write the secrets of their TLS connections.
     pub fn keys(&self) -> Arc<KeyLines> {
         self.keys.clone()
     }
@@ -54,9 +54,8 @@ impl Capture {
         self.keys.take();
     }
 
-    /// Returns a pcapng file of the packets that were captured up to `unix_ns`, at client and origins, and
-    /// the number of lost packets. The file begins with `comment`, and gives names to the IP addresses of
-    /// `hosts` and `client`.
+    /// Returns a pcapng file of the packets that both ends captured up to `unix_ns`, and the number of
+    /// dropped packets. The file contains `comment`, and names for the addresses of `hosts` and `client`.
     pub fn end_load(
         &self,
         comment: &str,

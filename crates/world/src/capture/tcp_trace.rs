@@ -16,13 +16,13 @@ use fastopen_replay::sockets::{FourTuple, SocketTable};
 use crate::contract::TcpSample;
 
 /// The samples of each connection that an origin accepted, with times on the monotonic clock. A sample that
-/// differs from the previous one only in time is omitted.
+/// differs from the previous sample only in time is omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
 /// Maximum number of samples of a load. If a trace has more, every second sample is removed. Otherwise the
 /// load's record could exceed `MAX_RECORD_BYTES` of python/fastopen/runs/limits.py.
 const MOST: usize = 40_000;
-/// Minimum and maximum of the first sampling interval in nanoseconds, which otherwise is a 20th of the RTT.
+/// Minimum and maximum of the initial sampling interval in nanoseconds, which is otherwise RTT / 20.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
@@ -32,7 +32,7 @@ pub struct TcpTrace {
 }
 
 impl TcpTrace {
-    /// Starts a thread that samples the sockets' `TCP_INFO`. The round-trip time `rtt_ns` sets the interval.
+    /// Starts a thread that samples the sockets' `TCP_INFO` at an interval that depends on the RTT `rtt_ns`.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;
@@ -61,7 +61,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples the open sockets until `stop` is woken. Doubles the interval after more than `MOST` samples.
+/// Samples the open sockets until `stop` is woken. At over `MOST` samples, halves their number and the rate.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();

@@ -1,6 +1,6 @@
-//! Uses any command as a client. The command runs once for each load, in a new folder, with its connections
-//! intercepted. The load ends when the command exits. For a load that resumes a TLS session of an earlier
-//! visit, the command runs twice in the same folder, in which it keeps the session.
+//! Uses any command as a client. The command runs once for each load, in a new folder. Its system calls are
+//! intercepted, to enable Fast Open and to observe connections. The load ends when the command exits. To
+//! resume a TLS session of an earlier visit, the command runs twice in the same folder.
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
@@ -57,7 +57,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command before the measured load. Keeps its folder, in which it may store TLS sessions.
+    /// Runs the command before the measured load, and keeps the folder, which may contain TLS sessions.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
@@ -66,7 +66,7 @@ impl UserAgent for CommandLine {
         unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
     }
 
-    /// Runs the command, then calls `after`. The page load time is from the program's execution to its exit.
+    /// Runs the command, then calls `after`. The page load time lasts from the command's start to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;

@@ -33,14 +33,14 @@ pub mod tls;
 pub struct Loading<'a> {
     pub job: &'a Job,
     /// The job's policy for the order and times of requests. The built-in client (loader) follows the policy.
-    /// Chromium's driver uses only `processing_scale`.
+    /// The Chromium client uses only its `processing_scale`.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
     pub hosts: &'a BTreeMap<String, Addresses>,
     pub link: &'a LinkConfig,
-    /// True if the load uses Fast Open, so that the loader must set `TCP_FASTOPEN_CONNECT`. The sysctl of the
-    /// client's namespace is set already.
+    /// True if the load uses Fast Open. The loader must then set `TCP_FASTOPEN_CONNECT` on its sockets. The
+    /// sysctl of the client's namespace is already set.
     pub fastopen: bool,
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
@@ -75,7 +75,7 @@ impl Loading<'_> {
         self.job.origins.http_at(url, self.schemes)
     }
 
-    /// Returns the time after which a load that is not finished is given up, in nanoseconds.
+    /// Returns the maximum duration of a load, in nanoseconds. A client gives up an unfinished load then.
     pub fn timeout_ns(&self) -> u64 {
         self.job.load_timeout_us * 1000
     }
@@ -114,7 +114,7 @@ pub trait UserAgent {
     }
 
     /// Loads the page once. Calls `after` once, when the load is over but its sockets are still open, so that
-    /// the caller can read them. A page that fails to load is not an error: see [`Loaded::unfinished`].
+    /// the caller can read their state. A page that fails to load is no error: see [`Loaded::unfinished`].
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 

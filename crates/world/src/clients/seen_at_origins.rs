@@ -1,5 +1,5 @@
-//! Determines the results of a load by an external client, which reports no results. The sources are the log
-//! of the origins, and the client's connections that `fastopen_intercept` observed.
+//! Determines the results of a load by an external client, which does not report results itself. The sources
+//! are the origins' log, and the client's connections that `fastopen_intercept` observed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ pub fn load_results(
     }
 }
 
-/// Computes an external client's lookups from the resolver's log and the delays of the link.
+/// Returns the client's DNS lookups, computed from the resolver's log and the delays of the link.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
@@ -80,6 +80,7 @@ fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     lookups
 }
 
+/// Builds the records of one load's connections and requests.
 struct ConnectionRecords<'a> {
     loading: &'a Loading<'a>,
     start_ns: u64,

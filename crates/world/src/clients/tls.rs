@@ -22,8 +22,8 @@ use crate::contract::TlsRecord;
 /// Timeout for fetching the session tickets of one host, over a link without delay or loss.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is
-/// complete, with a record whose time is on the monotonic clock.
+/// Creates a TLS connection to `host` over `stream`, without starting the handshake. At the end of the
+/// handshake, the connection calls `secured` with a record whose time is on the monotonic clock.
 pub fn connect(
     config: Arc<ClientConfig>,
     host: &str,
@@ -44,7 +44,7 @@ pub fn connect(
     })
 }
 
-/// The TLS and QUIC settings of a client, with its session tickets.
+/// The built-in client's TLS and QUIC settings, with its session tickets.
 #[derive(Debug, Clone)]
 pub struct Secure {
     /// The configuration of TLS over TCP.
@@ -54,8 +54,8 @@ pub struct Secure {
 }
 
 /// Fetches session tickets from each host, and stores them in `secure`. Opens a connection to each host in
-/// turn, and closes it after `tickets` tickets or, with TLS 1.2, after the handshake. The caller must be in
-/// the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
+/// turn, and closes it after it received `tickets` tickets or, with TLS 1.2, after the handshake. Must be
+/// called in the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
 pub fn fetch_tickets(
     secure: &Secure,
     tickets: u8,

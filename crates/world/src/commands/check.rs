@@ -1,4 +1,4 @@
-//! `--check`: tests if this machine can emulate a network, by building a small one, for `fastopen doctor`.
+//! `--check` (`fastopen doctor`): tests whether this machine can emulate a network, by building a small one.
 
 use std::collections::BTreeMap;
 

@@ -71,11 +71,11 @@ pub struct ScriptRecord {
 /// The outcome of Fast Open on one TCP socket of a script.
 #[derive(Debug, Default, Serialize)]
 pub struct SocketRecord {
-    /// True if the kernel still had the socket's `TCP_INFO`. A disconnect clears it (`tcp_disconnect`).
+    /// True if the kernel still had the socket's `TCP_INFO`, which a disconnect clears (`tcp_disconnect`).
     pub is_known: bool,
     /// True if the SYN's data was acknowledged (`TCPI_OPT_SYN_DATA`); false if not known.
     pub syn_data_acked: bool,
-    /// Reason for a Fast Open failure at the client (`tcpi_fastopen_client_fail`); 0: none, or not known.
+    /// Reason for a Fast Open failure at the client (`tcpi_fastopen_client_fail`); 0 if none is known.
     pub fastopen_client_fail: u8,
 }
 
@@ -187,7 +187,7 @@ impl SocketRecord {
     }
 }
 
-/// Returns at most the last `OUTPUT_BYTES` bytes. If they are not the whole output, starts with a whole line.
+/// Returns at most the last `OUTPUT_BYTES` bytes of `output`. Omits an incomplete first line.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

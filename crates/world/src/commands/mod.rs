@@ -1,4 +1,4 @@
-//! Implements `--check`, `--conform` and `--shell`, the program's modes that measure no page loads.
+//! Implements `--check`, `--conform` and `--shell`, the program's modes that do not measure page loads.
 
 pub mod check;
 pub mod conform;

@@ -46,11 +46,11 @@ pub fn network(ip: Version) -> Prefix {
     (client_address(ip, FIRST_ADDRESS - 1), prefix_length)
 }
 
-/// An address from which SYNs are sent, with a Fast Open cookie and data, or with neither.
+/// An address from which a flood sends SYNs.
 #[derive(Clone)]
 pub struct Source {
     pub address: IpAddr,
-    /// The Fast Open cookie; None to send SYNs without cookie and data.
+    /// The Fast Open cookie of the SYNs; None to send SYNs without cookie and data.
     pub cookie: Option<Vec<u8>>,
 }
 
@@ -103,7 +103,7 @@ impl Flood {
     }
 }
 
-/// Returns the time at which a SYN is due after the start: a pseudorandom time in the SYN's interval.
+/// Returns when a SYN is due, in nanoseconds since the start: at a pseudorandom time in the SYN's interval.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64

@@ -24,7 +24,7 @@ use crate::contract::Arrivals;
 use crate::evidence::transactions::Outcome;
 
 const MOST_AT_ONCE: usize = 20_000;
-/// Time for the last transactions to end: enough for three retransmissions of a SYN (after 1, 2 and 4 s).
+/// Time in nanoseconds for the last transactions to end: enough for three retransmissions of a SYN.
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
@@ -39,7 +39,7 @@ pub struct Target {
     pub answer: (u16, u64),
 }
 
-/// The load to generate: its requests, arrival times and duration.
+/// The load to generate on a server: requests, arrival times and duration.
 pub struct Load {
     /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
@@ -77,7 +77,7 @@ pub fn run(
         outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
-    // None after half of the duration.
+    // The time at which to call `halfway`; None after the call.
     let mut half_ns = Some(start_ns + load.duration_ns / 2);
     let mut events = [EpollEvent::empty(); EVENTS];
     loop {
@@ -211,7 +211,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, end: End) {
 /// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie, which is not a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns the values in a histogram, rounded down to its significant digits, each with its count.
+/// Returns pairs of a value in the histogram, rounded down to its significant digits, and the value's count.
 pub fn counted_values(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()

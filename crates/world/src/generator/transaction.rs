@@ -16,6 +16,7 @@ use super::Target;
 /// Maximum size of the head of a response, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
 
+/// A transaction that is under way.
 pub(super) struct Transaction<'a> {
     target: &'a Target,
     socket: Socket,
@@ -62,7 +63,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Writes and reads until the socket would block or the transaction has ended. `buffer` is scratch space.
+    /// Writes and reads, with `buffer` as scratch space. Returns None if the transaction has not ended yet.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Option<End> {
         match self.exchange(buffer) {
             Ok(end) => Some(end),
@@ -87,7 +88,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the result after the server has closed the connection.
+    /// Returns the transaction's result. Call this when the server has closed the connection.
     fn ended(&self) -> End {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);

@@ -29,13 +29,13 @@ pub const fn origin_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the client's address with this number: 0 before the first load, n for load n (from 1).
-/// Transactions use the numbers after the loads; see [`CLIENT_ADDRESSES`].
+/// Returns the client's address with this number. The client has address 0 before the first load, and
+/// address n in load n, counted from 1. Transactions use the next addresses below [`CLIENT_ADDRESSES`].
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }
 
-/// Returns the client's addresses with this number in the versions of IP that `ip` selects.
+/// Returns the client's addresses with this number, one for each version of IP in `ip`.
 pub fn client_addresses(ip: Versions, number: u16) -> Addresses {
     Addresses::of(ip, |version| client_address(version, number))
 }

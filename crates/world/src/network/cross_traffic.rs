@@ -16,7 +16,7 @@ use crate::network::measure::named;
 use crate::network::topology::Topology;
 
 /// Time for which the flows run before the page load begins: 1024 ticks of 4 ms. The kernel rounds timers
-/// below 131 s to multiples of at most 512 ticks, so this time does not change how it rounds the load's.
+/// below 131 s to multiples of at most 512 ticks, so this time does not change how it rounds a load's timers.
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
 /// Host number reserved for cross traffic, in both the client's and the origins' range of addresses.
@@ -24,7 +24,7 @@ const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The running flows. Dropping this value ends them.
+/// The running TCP flows. Dropping this value ends the flows.
 pub struct CrossTraffic(BTreeMap<Way, Flow>);
 
 impl CrossTraffic {
@@ -37,7 +37,7 @@ impl CrossTraffic {
         asked.iter().map(flow).collect::<Result<_>>().map(Self)
     }
 
-    /// Returns the number of bytes that the kernels of the flows' receivers have received in order so far.
+    /// Returns, for each direction, the number of bytes that the receiver's kernel has received in order.
     pub fn moved(&self) -> CrossRecord {
         let bytes = |way| {
             let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);

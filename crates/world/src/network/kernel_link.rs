@@ -7,9 +7,9 @@
 //! ```
 //! In each direction, the first router has the queue (`tbf`). It sends one packet early, so that the wire is
 //! never idle. The second router emulates the wire (`netem`): it sends packets at the exact rate, then delays
-//! them. One discipline cannot do both: `netem` limits queued and delayed packets together, and `tbf` does
-//! not delay a short packet after a pause. Active queue management (AQM) is inside `tbf`, which takes the
-//! next packet out of it early. So a packet leaves the AQM up to two packets earlier than with a real wire.
+//! them. One queueing discipline cannot do both: the limit of `netem` counts queued and delayed packets
+//! together, and `tbf` does not delay a short packet after a pause. Active queue management (AQM) is a child
+//! of `tbf`. A packet leaves the AQM up to two packets earlier than with a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -51,9 +51,9 @@ impl Egress {
     }
 }
 
-/// The path of one direction: the router with the queue, and the router that emulates the wire.
+/// The interfaces that emulate one direction of the link: one on each of the two routers.
 pub struct RoutedPath {
-    /// Interface from the first router to the second. Its queueing disciplines limit or manage the queue.
+    /// The first router's interface to the second router. Its disciplines limit or manage the queue.
     pub queue: Egress,
     /// The second router's interface to the receiver (client or origins). It emulates the rate and the delay.
     pub wire: Egress,
@@ -72,7 +72,7 @@ impl RoutedPath {
     }
 }
 
-/// Two routers with which the kernel emulates the link: their queueing disciplines in each direction.
+/// The two routers with which the kernel emulates the link.
 pub struct Routers {
     pub down: RoutedPath,
     pub up: RoutedPath,
@@ -90,7 +90,7 @@ impl Routers {
     }
 }
 
-/// Returns the queueing disciplines of the first router (the queue) and the second (rate and delay).
+/// Returns one direction's queueing disciplines at the first router (queue) and the second (rate and delay).
 fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
     let byte_per_s = match config.rate {
         Rate::BitPerS(rate) => Some(rate / 8),
@@ -121,7 +121,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Makes a record of the statistics `queue` (first router, with disciplines `in_queue`) and `wire` (second).
+/// Returns a direction's record from the statistics of the first router (`queue`) and the second (`wire`).
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -26,7 +26,7 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the smallest delays of a packet from the client to an address, and back, without queueing.
+    /// Returns the propagation delays in nanoseconds from the client to an address, and back.
     pub fn delays_ns(&self, address: IpAddr) -> (Nanos, Nanos) {
         let extra = self.extra_delay_of(address);
         (self.up.delay + extra, self.down.delay + extra)
@@ -41,7 +41,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns the link with only the properties that probes can measure ([`DirectionConfig::measurable`]).
+    /// Returns this link with only the properties that probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

@@ -23,7 +23,7 @@ const PORT: u16 = 9;
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration in nanoseconds of a train of probe packets, if its number of packets is within the limits.
+/// Duration in nanoseconds of a train of probe packets, unless `TRAIN_PACKETS` limits the train.
 const TRAIN_NS: u64 = 60_000_000;
 /// Minimum and maximum number of packets in a train of probe packets.
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
@@ -83,8 +83,8 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
 }
 
-/// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured,
-/// except after a lost SYN. The timeout depends on `expected_ns`, the expected RTT.
+/// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured
+/// in handshakes without retransmissions. The timeout depends on `expected_ns`, the expected RTT.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = probe_address(topology);
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).
@@ -114,8 +114,8 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// Measures the rate of one direction of the link, from the duration of a train of packets. Returns no rate
-/// (`median`) if the link has no fixed rate, the queue is too short, or fewer than two packets arrive.
+/// Measures the rate of one direction of the link, from the duration of a train of packets. The result has no
+/// `median` if the link has no fixed rate, the queue is too short, or fewer than two packets arrive.
 fn rate(
     config: &DirectionConfig,
     mtu: u32,

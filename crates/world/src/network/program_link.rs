@@ -74,8 +74,7 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// Returns packet counts since the last [`Forwarder::configure`], and the lateness of packets that were
-    /// sent since the last report.
+    /// Returns packet counts since the last [`Forwarder::configure`], and the lateness since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -124,8 +123,9 @@ impl Pool {
     }
 }
 
+/// One direction of the link: its model and the frames that it forwards.
 struct ForwardedDirection {
-    /// Frames on the way from their host to the link.
+    /// Frames that have left their host and have not reached the link yet.
     before: DelayLine<Frame>,
     /// The latest time at which a frame left its host.
     latest: Nanos,
@@ -161,7 +161,7 @@ impl ForwardedDirection {
         }
     }
 
-    /// Adds a frame that the middlebox sends back at `at`, which may be in the future.
+    /// Queues a middlebox's answer to a frame, to be sent back at `at`. Swaps the Ethernet addresses.
     fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
         let length = ip::length(frame.ip()).unwrap_or(0);
         frame.0.truncate(ETHERNET_HEADER + length);

@@ -36,10 +36,10 @@ const V6_SYSCTLS: [(&str, &str); 2] = [
 ];
 
 pub(super) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
-/// Bits that enable Fast Open for the clients and the listeners of a namespace.
+/// Sysctl with bits that enable Fast Open for the clients and the listeners of a namespace.
 pub(super) const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// Time in seconds for which a host pauses Fast Open after it detects a black hole; 0 disables the detection.
-/// Writing this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
+/// Sysctl with the time in seconds for which a host pauses Fast Open after it has detected a black hole; 0
+/// disables the detection. Writing this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
 pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";

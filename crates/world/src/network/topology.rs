@@ -46,7 +46,7 @@ const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
 const RING_FRAMES: u32 = 2048;
 
-/// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`).
+/// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`), as four 32-bit words.
 pub type CookieKey = [u32; 4];
 
 /// The use of Fast Open by the client and the origins.
@@ -84,9 +84,9 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Creates the namespaces and interfaces. `link` selects if the kernel or this program forwards packets.
-    /// `upstream` describes the path from an external server to the origins behind it. `fastopen_key` is for
-    /// the origins' Fast Open cookies. `core` is the processor core for packets that the origins receive.
+    /// Creates the namespaces and interfaces. `link` selects whether the kernel or this program forwards
+    /// packets. `upstream` describes the path from an external server to the origins behind it. The origins
+    /// generate Fast Open cookies with `fastopen_key`, and process received packets on `core`.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -140,7 +140,7 @@ impl Topology {
         [to_client].into_iter().chain(between).chain([to_origins]).collect()
     }
 
-    /// Creates all interfaces, and sets up the interfaces of the link's namespace or of the two routers.
+    /// Creates all interfaces, and sets up those between the ends: on this program's link or on the routers.
     fn set_up_between(&self) -> Result<()> {
         self.near.run(|| {
             let mut routes = RouteSocket::open()?;
@@ -165,7 +165,7 @@ impl Topology {
         self.far.as_ref().map_or(Ok(()), |far| far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END)))
     }
 
-    /// Sets up the calling thread's namespace as an end of the link, with all addresses of the prefix `own`.
+    /// Sets up the calling thread's namespace as an end of the link that owns all addresses in `own`.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -218,12 +218,12 @@ impl Topology {
         })
     }
 
-    /// Runs `read` in the client's and in the origins' namespace.
+    /// Calls `read` in the client's and in the origins' namespace, and returns both results.
     pub fn at_both_ends<T>(&self, read: impl Fn() -> Result<T>) -> Result<BothEnds<T>> {
         Ok(BothEnds { client: self.client.run(&read)?, origins: self.origins.run(&read)? })
     }
 
-    /// Opens a tap on the interface of the client or the origins, with room for `frames` frames.
+    /// Opens a packet tap on the interface of the client or the origins, with room for `frames` frames.
     pub fn tap(end: &NetNs, frames: u32) -> Result<Tap> {
         end.run(|| Tap::open(INTERFACE, frames))
     }
@@ -286,8 +286,7 @@ impl Topology {
         self.client_routes.borrow_mut().set_silent(part, true)
     }
 
-    /// Sets the use of Fast Open by both ends. An end that has paused Fast Open because it suspects a black
-    /// hole resumes it.
+    /// Sets the use of Fast Open by both ends. Ends a pause of Fast Open after a suspected black hole.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {

@@ -16,9 +16,9 @@ use crate::failure::Failure;
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
-    /// Mounts a hosts file and other settings over the machine's files, and looks up the file's names as a
-    /// check. `resolver` is the DNS server's address, and true if programs must query it over TCP. Without
-    /// it, the hosts file contains all names. Programs trust only certificates of `authority`, if it is set.
+    /// Mounts a hosts file and other settings over the machine's files. Fails if names do not resolve as in
+    /// the hosts file. `resolver` is the DNS server's address, and true to query it over TCP; without it, the
+    /// hosts file has all `hosts`. Programs trust only certificates of `authority`, if it is set.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,
@@ -71,8 +71,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` and further names for their addresses. For synthetic bodies, these are made-up names (see
-/// [`uses_aliases`]). For recorded bodies, these have another first digit: `img2.a` for the host `img1.a`.
+/// Returns `hosts` and further names of the same hosts. For synthetic bodies, these are made up (see
+/// [`uses_aliases`]). For recorded bodies, they have another first digit: `img2.a` for the host `img1.a`.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {

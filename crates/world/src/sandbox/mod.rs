@@ -32,7 +32,7 @@ pub fn view(jobs: &[Job]) -> View {
 }
 
 /// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code. The
-/// child sees only the files of `view`. `inside` gets an error if this restriction fails.
+/// child sees only the files of `view`; if this cannot be ensured, `inside` gets an error as its argument.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

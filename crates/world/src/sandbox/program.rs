@@ -1,5 +1,5 @@
-//! Prepares external programs, which are clients and servers of a job. Each gets an environment, a writable
-//! folder, and a file for its output, whose last lines are quoted in errors.
+//! Starts a job's external programs, which are its client and its server. Each gets an environment, a
+//! writable folder, and a file for its output, whose last lines are quoted in errors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,6 +23,8 @@ const ENVIRONMENT: [(&str, &str); 4] =
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Number of bytes at the end of a program's output in which [`Output::last_lines`] looks for lines.
 const TAIL_BYTES: u64 = 4096;
+/// Maximum number of lines at the end of a server's output that an error quotes.
+pub const SERVER_LINES: usize = 4;
 
 /// The folder and the output file of one program. Dropping this value removes both.
 pub struct Home {
@@ -36,16 +38,16 @@ pub struct Home {
 pub struct Output(PathBuf);
 
 impl Home {
-    /// Creates the folder of the program `name`. The output file is created when it is opened.
+    /// Creates a folder with this `name`. The output file is created when it is opened.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
     }
 
-    /// Returns a command that consists of these `words` (at least one). The command is confined, runs in this
-    /// folder, has no input, discards its standard output, and writes its standard error to the output file.
-    /// The caller must also confine the thread that starts the command ([`Home::restrictions`]).
+    /// Returns a command that consists of these `words` (at least one). It runs in this folder without
+    /// capabilities, has no input, discards its standard output, and writes its standard error to the output
+    /// file. The caller must also restrict the thread that starts the command ([`Home::restrictions`]).
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
@@ -63,9 +65,9 @@ impl Home {
         Ok(command)
     }
 
-    /// Starts a command and intercepts its connections, whose local ports count up from `first_port` (None:
-    /// the kernel's choice). For `isolated`, see [`Home::restrictions`]. Error messages begin with `place`:
-    /// the job's key that names the program (`client.command`), or the operation.
+    /// Starts a command with Fast Open enabled on its connections, by interception of its system calls. The
+    /// connections' local ports count up from `first_port`; if this is None, the kernel chooses them. For
+    /// `isolated`, see [`Home::restrictions`]. Error messages begin with `place`, such as `client.command`.
     pub fn start(
         &self,
         command: Command,
@@ -89,7 +91,7 @@ impl Home {
     }
 }
 
-/// A running program. Dropping this value kills it and, in PID 1, all other processes of the PID namespace.
+/// A running program. Dropping this value kills it and, if this process is PID 1, all other processes.
 pub struct Program(pub Child);
 
 impl Drop for Program {
@@ -118,8 +120,8 @@ impl Output {
         File::options().create(true).append(true).open(&self.0)
     }
 
-    /// Returns a colon and the last lines of the output, at most `lines`; an empty string if there are none.
-    /// Skips lines without a letter or digit, which are empty or only mark a place in the line above.
+    /// Returns a colon and the last lines of the output, at most `lines`, separated by `|`. Returns an empty
+    /// string if there are none. Skips lines without letters and digits.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = end_of(&self.0, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -143,7 +145,7 @@ pub fn path() -> OsString {
     std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into())
 }
 
-/// Returns the last bytes of a file, at most `most`, because a program may have written without limit.
+/// Returns the last bytes of a file, at most `most`. The file may be too large to read as a whole.
 pub fn end_of(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(most)))?;

@@ -14,7 +14,7 @@ const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core reserved for the server, and the other cores. When dropped, this thread may use all cores again.
+/// The core reserved for the server, and the other cores. The thread that drops this value may use all again.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
@@ -31,7 +31,7 @@ impl ServerCore {
         Ok(Some(Self { core, others }))
     }
 
-    /// Runs `work` on the server's core. Threads that `work` starts stay on this core.
+    /// Calls `work` on the server's core, and returns its result. Threads that it starts stay on this core.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         cores::stay_on(&[self.core])?;
         let done = work();
@@ -60,7 +60,7 @@ impl ServerCore {
     }
 
     /// Returns the record of the core's use during `elapsed_ns`, from the results of [`Self::used`] `before`
-    /// and `after`. Also records if the kernel processes packets received in `origins` on this core.
+    /// and `after`. Also records whether the kernel processes packets received in `origins` on this core.
     pub fn record(
         &self,
         origins: &NetNs,

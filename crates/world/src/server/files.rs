@@ -1,5 +1,5 @@
-//! Writes the page's response bodies to files `HOST/PATH` for an external server. Adds `index.html` to a path
-//! that ends in `/`.
+//! Writes the page's response bodies to files, so that an external server can serve them. A file's path is
+//! `HOST/PATH`, from the URL without its query. `index.html` is added to a path that ends in `/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the response bodies of the external server's hosts to a new folder. `resources` is in page order.
+/// Writes the bodies of the external server's hosts to a new folder. `resources` is in the page's order.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -28,8 +28,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Maps each file's path to its resource's index. A file needs a valid path that is not also a folder. All
-/// resources with this path must be GETs with status 200, and have bodies of the same size.
+/// Maps the path of each file to the index of the resource with its body. Omits invalid paths, folders of
+/// other files, paths of requests other than GETs with status 200, and paths of bodies that differ in size.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {
@@ -55,7 +55,7 @@ fn path_of(resource: &Resource) -> Option<PathBuf> {
     file.split('/').all(fits).then(|| file.into())
 }
 
-/// Decodes the percent-encoded bytes of a path; None if the result is not UTF-8 or contains a NUL.
+/// Decodes the percent-encoded bytes of a path. Returns None if the result is not UTF-8 or contains a NUL.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -1,6 +1,6 @@
 //! Runs an external server: a command that serves some hosts of the page on [`PORT`] of their addresses. The
-//! built-in origins listen on [`UPSTREAM_PORT`] of the same addresses. The server may forward requests to
-//! them, and clients reach them directly for the other hosts.
+//! built-in origins listen on [`UPSTREAM_PORT`] of all hosts' addresses. The server can forward requests to
+//! them, and clients connect to them directly for the hosts that the server does not serve.
 
 mod files;
 mod sockets;
@@ -22,26 +22,26 @@ use fastopen_replay::origins::ServedResource;
 pub use self::sockets::{Listening, ServerSockets};
 use crate::contract::{Fault, Job, OriginSettings};
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Home, Program, how_ended};
+use crate::sandbox::program::{Home, Program, SERVER_LINES, how_ended};
 
-/// The port on which a server must listen at its hosts' addresses, whatever ports the page's URLs have.
+/// The port on which an external server must listen at its hosts' addresses, whatever the ports in the URLs.
 pub const PORT: u16 = 80;
-/// The port on which the origins behind a server listen, at the same addresses.
+/// The port on which the built-in origins listen if there is an external server.
 pub const UPSTREAM_PORT: u16 = 8080;
 
-const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shorter start timeout, for a server that listens elsewhere, or whose first process ended without an error.
+/// Timeout for a server to listen after its start.
+pub const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Start timeout for a server that listens on wrong addresses or ports, or whose first process has ended.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval between checks of the server's sockets until it listens.
-const START_INTERVAL: Duration = Duration::from_millis(20);
+/// Interval between checks of a server's sockets until it listens.
+pub const START_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval at which the server's connections are checked until they are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// Maximum number of lines at the end of the server's output that an error quotes.
-const LAST_LINES: usize = 4;
 
-/// Returns the port that serves a host's URLs with `port`: with an external server 80 (its hosts) or 8080.
+/// Returns the port to which clients connect for URLs with `host` and `port`. This is `port` if there is no
+/// external server. Otherwise it is [`PORT`] if the server serves the host, and [`UPSTREAM_PORT`] if not.
 pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     match origins.server {
         None => port,
@@ -51,24 +51,24 @@ pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     }
 }
 
-/// A running server. Dropping it ends the server.
+/// A running external server. Dropping this value ends the server.
 pub struct Server {
     name: String,
     hosts: BTreeMap<String, IpAddr>,
     /// Fast Open queue length to set on listeners that have no such queue; None to leave them unchanged.
     queue: Option<u16>,
     program: RefCell<Program>,
-    /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
+    /// Enables Fast Open on the server's connections to the origins; None unless the job requests this.
     _watch: Option<Watch>,
     pub sockets: ServerSockets,
     home: Home,
 }
 
 impl Server {
-    /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
-    /// listens. Before that, writes the bodies of its hosts to files (`site/HOST/PATH` in its working
-    /// directory); `resources` are those of all hosts. If the server ends or does not listen at its hosts,
-    /// the error quotes its output.
+    /// Starts the command line `words` as a job's server in the origins' `namespace`, and waits until it
+    /// listens. Before that, writes the bodies of the server's hosts to files `site/HOST/PATH` in its working
+    /// directory; `resources` contains the page's resources. If the server ends, or does not listen at its
+    /// hosts' addresses in time, the error quotes its output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -115,8 +115,8 @@ impl Server {
         Ok(())
     }
 
-    /// Prepares the server for a load. If the job requests this, sets a Fast Open queue on listeners that
-    /// have none. Fails if the server no longer listens for all its hosts.
+    /// Prepares the server for a load: if the job requests this, enables Fast Open on listeners without it.
+    /// Fails if the server no longer listens at the addresses of all its hosts.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(reason) = self.failure()? {
             return Err(Failure::new(Fault::World, reason));
@@ -125,13 +125,13 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Returns the reason if the server no longer listens for all its hosts; otherwise None.
+    /// Returns None if the server listens at the addresses of all its hosts; otherwise an error message.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
         Ok(self.problem()?.map(|(_, what)| self.described(&what)))
     }
 
-    /// Returns None if the server listens for all its hosts. Otherwise returns the reason, and the time since
-    /// the server's start from which this is an error.
+    /// Returns None if the server listens at the addresses of all its hosts. Otherwise returns a description
+    /// of the problem, preceded by the time since the server's start after which the problem is an error.
     fn problem(&self) -> Result<Option<(Duration, String)>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
         let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));
@@ -159,14 +159,14 @@ impl Server {
     }
 
     fn described(&self, what: &str) -> String {
-        let words = self.home.output.last_lines(LAST_LINES);
+        let words = self.home.output.last_lines(SERVER_LINES);
         let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
         let remedy = if refused { MAY_WRITE } else { "" };
         format!("the server {} {what}{words}{remedy}", self.name)
     }
 }
 
-/// Starts a server. Also returns the interceptor of its connections if the job requests Fast Open for them.
+/// Starts an external server. The [`Watch`] enables Fast Open on its connections, if the job requests this.
 fn spawn(
     mut command: Command,
     namespace: &NetNs,

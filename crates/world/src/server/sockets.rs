@@ -18,7 +18,7 @@ use fastopen_replay::sockets::FourTuple;
 
 use super::{INTERVAL, PORT};
 
-/// Timeout for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
+/// Maximum time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The address and port of a listener.
@@ -54,8 +54,8 @@ pub struct ServerSockets {
 }
 
 impl ServerSockets {
-    /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. With
-    /// `destroyed`, also observes each socket that is destroyed, which costs the kernel some time.
+    /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. If
+    /// `destroyed` is true, also observes sockets that are destroyed, which costs the kernel some time.
     pub fn observe(namespace: NetNs, destroyed: bool) -> io::Result<Self> {
         let events = destroyed.then(DestroyEvents::subscribe).transpose()?.map(RefCell::new);
         Ok(Self { namespace, events, closed: RefCell::default() })
@@ -74,8 +74,8 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Maps each address with listeners on [`PORT`] to the length of their shortest Fast Open queue; None if
-    /// the length of a queue cannot be read.
+    /// Maps each address with listeners on [`PORT`] to the maximum length of their Fast Open queue, or to the
+    /// smallest if there are several listeners. The value is None if a listener's maximum cannot be read.
     pub fn queues(&self) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
@@ -87,7 +87,7 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the length of the Fast Open queue of each listener on [`PORT`] that has no such queue.
+    /// Sets the maximum length of the Fast Open queue of each listener on [`PORT`] that has no such queue.
     pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let set = || {
@@ -102,7 +102,7 @@ impl ServerSockets {
         Ok(())
     }
 
-    /// Returns `TCP_INFO` of connections that are open or were destroyed since the last [`Self::forget`].
+    /// Returns `TCP_INFO` of each connection that is open or was destroyed since the last [`Self::forget`].
     pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
         let open = self.open()?;
         self.handle_events();
@@ -111,8 +111,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections that `evidence` lacks. If some `wanted` connections are still
-    /// missing, waits up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`, without replacing existing entries. If
+    /// `wanted` connections are then still missing, waits for their reports, up to `DESTROY_EVENTS_TIMEOUT`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -129,7 +129,7 @@ impl ServerSockets {
         }
     }
 
-    /// Waits until the connection from `client` is established. Returns false after `timeout`.
+    /// Waits until a connection from `client` is established. Returns false if none is established in time.
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
@@ -169,7 +169,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the addresses and `TCP_INFO` of a connection to the server; None for any other or unknown socket.
+/// Returns the four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for other or unknown sockets.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

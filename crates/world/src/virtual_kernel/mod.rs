@@ -29,7 +29,7 @@ use crate::sandbox;
 use crate::virtual_kernel::init::{JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::Running;
 
-/// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
+/// Memory of the kernel in bytes, in addition to what the jobs need. The host allocates only used pages.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Size in bytes of the temporary file system, in addition to the file for User-Mode Linux's memory.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -56,12 +56,12 @@ pub struct Task<'a> {
     /// The option with which this program runs as PID 1 of the kernel.
     mode: &'static str,
     jobs: &'a [Job],
-    /// The id of each job or the name of each packetdrill script; one None for a command (`fastopen shell`).
+    /// The ID of each job or the name of each packetdrill script; a single None for a command.
     names: Vec<Option<&'a str>>,
     view: View,
     /// True if the task runs external programs: clients, servers, commands or scripts.
     is_foreign: bool,
-    /// True if a program polls the clock. It would never end if reading the clock took no virtual time.
+    /// True if a program may poll the clock until some time. Reading the clock must then take virtual time.
     polls_clock: bool,
     /// Maximum real time without a record or output, in seconds.
     silence_s: u64,
@@ -103,7 +103,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the task to run a command in the emulated network of a job. `packets` gets captured packets.
+    /// Returns the task to run a command in a job's emulated network. `packets` receives captured packets.
     pub fn command(job: &'a Job, session: &'a Session, packets: Option<&'a File>) -> Self {
         Self {
             mode: "--init-shell",
@@ -118,9 +118,9 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Starts the User-Mode Linux `kernel` to run `task`, which `text` describes in JSON. Copies the results to
-/// `records`, and returns the exit code. If the kernel does not start, hangs, or ends too early, passes this
-/// failure to `report`, and returns the exit code from `report`.
+/// Starts the User-Mode Linux `kernel` to run `task`, which `text` describes in JSON. Copies the resulting
+/// records to `records`, and returns the largest exit code of the task's parts. If the kernel does not start,
+/// hangs, or ends too early, passes the failure to `report`, and returns the exit code that `report` returns.
 ///
 /// The kernel can access all files that this process sees (`hostfs`), so it runs with a limited [`View`].
 pub fn run(
@@ -154,8 +154,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the files of `view` with Landlock. A task with external programs fails if
-/// neither this restriction nor entering new namespaces (`entered`) was possible.
+/// Restricts this process to the files of `view` with Landlock. `entered` is the result of entering new
+/// namespaces. If neither succeeded, fails for a task with external programs.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }
@@ -236,14 +236,14 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 #[derive(Default)]
 struct LoopDetector {
     checked: Option<Instant>,
-    /// Values when User-Mode Linux had last made progress: its own voluntary context switches (as text) and
-    /// CPU time, and the CPU time of all processes.
+    /// State when User-Mode Linux was last seen to make progress: its own voluntary context switches (as
+    /// text) and CPU time, and the CPU time of all processes.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl LoopDetector {
-    /// Returns true if programs are in an endless loop: they used more CPU time than [`MAX_CPU_TIME`] while
-    /// User-Mode Linux (the process `kernel`, which includes PID 1) did not run. Call this repeatedly.
+    /// Returns true if a program is in an endless loop: since User-Mode Linux itself (the process `kernel`)
+    /// last ran, programs have used more CPU time than [`MAX_CPU_TIME`]. Must be called repeatedly.
     fn detects_loop(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -379,7 +379,7 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Replaces each `origins.bodies_file` in the JSON of jobs by its path in User-Mode Linux, from `places`.
+/// Returns the jobs' JSON with each `origins.bodies_file` replaced by its path in the kernel, from `places`.
 fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

@@ -18,18 +18,18 @@ use super::{Kernel, Progress, Task};
 use crate::commands::shell::in_kernel::{CLOSED, ERRORS, OUTPUT, PACKETS, Session};
 use crate::sandbox::program::how_ended;
 
-/// Argument of User-Mode Linux (added by patch 0003) so that reading the clock takes no virtual time.
+/// Argument of User-Mode Linux (of patch 0003) with which reading the clock takes no virtual time.
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Time in nanoseconds for which User-Mode Linux may use a core at a time, if other threads want the core.
 const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Time in which the console's thread can read the rest of the output after the kernel has ended.
+/// Maximum time to wait for the rest of the console output after the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 const CONSOLE_TAIL_LINES: usize = 6;
-/// Start of a line that the kernel prints for each network whose range of ports begins and ends with an even
-/// number. Errors do not quote the line.
+/// Start of a line that the kernel prints for each network namespace whose range of ports begins and ends
+/// with an even number. Errors do not quote this line.
 const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 
 /// A file that the kernel writes, and the standard stream of this process to which the file is copied.
@@ -38,7 +38,7 @@ pub(super) struct Stream {
     from: BufReader<File>,
     /// The standard stream; None if its reader has closed it.
     to: Option<File>,
-    /// The file to create when the reader has closed the stream.
+    /// File to create when the reader of the standard stream has closed it, so that the kernel stops writing.
     closed: PathBuf,
 }
 
@@ -86,12 +86,12 @@ impl Stream {
 pub(super) struct Running {
     pub(super) child: Child,
     records: BufReader<File>,
-    /// The incomplete line at the end of the records that were read.
+    /// The bytes of a record whose line is not complete yet.
     line: Vec<u8>,
     /// The standard streams of a command; empty for other tasks.
     pub(super) streams: Vec<Stream>,
     console: Arc<Mutex<VecDeque<String>>>,
-    /// Receives nothing, and disconnects when the console is closed.
+    /// A channel without messages, which disconnects when the console is closed.
     console_open: Receiver<()>,
 }
 
@@ -127,8 +127,7 @@ impl Running {
             .stdout(console_in.try_clone()?)
             .stderr(console_in);
         process::tie_to_parent(&mut command);
-        // Only one of the kernel's processes runs at a time, and waking a process on another core takes
-        // longer.
+        // Only one of the kernel's processes runs at a time, and waking it on another core takes longer.
         let _ = cores::stay();
         // The kernel never pauses, so jobs in real time on the same core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
@@ -169,7 +168,7 @@ impl Running {
         Ok(any)
     }
 
-    /// Copies the captured packets, if any, from `folder` to the task's file for packets, if it has one.
+    /// Copies captured packets, if any, from `folder` to the task's file for packets, if it has one.
     pub(super) fn copy_packets(task: &Task, folder: &Path) -> io::Result<()> {
         let Some((_, Some(mut to))) = task.command else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
@@ -177,7 +176,7 @@ impl Running {
         io::copy(&mut packets, &mut to).map(drop)
     }
 
-    /// Waits for the kernel's end, and describes it.
+    /// Waits until the kernel has ended. Returns a message with its exit status and its last console lines.
     pub(super) fn exit_reason(&mut self) -> String {
         let how = self.child.wait().map_or("ended".into(), how_ended);
         // The console's thread may not have read the last lines yet.

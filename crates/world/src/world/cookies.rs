@@ -21,12 +21,12 @@ impl Servers {
         self.fetch(client, one_per_host(addresses.chain(self.resolver)))
     }
 
-    /// Fetches a cookie from the page's first origin for each of these addresses of `client`.
+    /// Fetches a cookie from the page's first origin for each of these addresses in the namespace `client`.
     pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches an external server's Fast Open cookies of the origins, as if it had connected to them before.
+    /// Fetches the origins' Fast Open cookies for an external server, as if it had connected to them before.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
@@ -51,8 +51,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // Wait until the connection is accepted. Otherwise it could count for the load, or a reset on
-                // another processor could overtake the handshake's last packet and end the connection early.
+                // Wait until the connection is accepted. Otherwise it could be counted in the load, or its
+                // reset could overtake the handshake's last packet, which another processor handles.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -73,7 +73,8 @@ impl Servers {
     }
 }
 
-/// Keeps only one port of each IP address, because the kernel uses one cookie for all ports of an address.
+/// Returns one socket address for each IP address, because all ports of an IP address share one cookie. Each
+/// is preceded by None, which stands for any source address.
 fn one_per_host(
     addresses: impl Iterator<Item = SocketAddr>,
 ) -> impl Iterator<Item = (Option<IpAddr>, SocketAddr)> {

@@ -1,4 +1,4 @@
-//! Injects faults into a load's observations, for soak tests that expect the validity check to find them.
+//! Injects faults into the observations of a page load, so that soak tests can test the validity check.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use super::load::Observed;
 use crate::clients::Loaded;
 use crate::contract::{Cookies, SeenAt};
 
-/// A function that falsifies observations of a page load; returns None if there is nothing to falsify.
+/// A function that falsifies an observation of a page load. It returns None if it found nothing to falsify.
 type Fault = fn(&mut Observed) -> Option<()>;
 
 /// The faults that soak tests inject. The last one is possible in every page load with a complete response.

@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Runs the client's warm-up visit for session tickets and cache. Fast Open is off, so it gets no cookie.
+    /// Makes the client visit the page, for tickets and cache. Fast Open is off, so it gets no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until the connections of earlier loads have ended, and discards their `TCP_INFO` and counts.
+    /// Waits until all connections of earlier loads have ended, and discards what was recorded about them.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // A QUIC client that has ended leaves its connections open at the origins.
@@ -211,7 +211,7 @@ impl<'a> World<'a> {
         Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
-    /// Returns the host addresses for which the kernel has a Fast Open cookie of this client address.
+    /// Returns the addresses of hosts whose Fast Open cookies the kernel has for these client addresses.
     fn cookies(&self, client: Addresses) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = |host| Ok(table.cookie(client.select(Version::of(host)), host)?.map(|_| host));
@@ -277,6 +277,7 @@ impl Servers {
     }
 }
 
+/// The built-in client's TLS settings for one load.
 #[derive(Clone, Default)]
 struct ClientTls {
     /// Settings for the page's hosts; None in cleartext loads.
@@ -328,9 +329,9 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     cross.as_ref().map(CrossTraffic::moved),
                 ));
                 trace_taken = trace.take().map(TcpTrace::take);
-                // Ends the cross traffic, which would fill an unshaped link.
+                // Ends the cross traffic, which would flood a link without a rate limit.
                 cross = None;
-                // An unshaped link delivers resets at once. Packets from now on do not belong to the load.
+                // A link without delay delivers resets at once. Later packets do not belong to the load.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
@@ -378,7 +379,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the growth of each end's counters, without unchanged counters.
+/// Returns how much each kernel counter grew at each end. Omits unchanged counters.
 pub(super) fn growth(before: &BothEnds<Counters>, after: &BothEnds<Counters>) -> BothEnds<Counters> {
     BothEnds {
         client: counters::growth(&before.client, &after.client),
@@ -441,7 +442,7 @@ pub(super) struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Checks the page load's validity and returns its record. For a soak test, injects a fault before.
+    /// Checks the page load's validity and returns its record. For soak tests, first injects a fault.
     fn into_record(mut self, plan: &LoadPlan) -> LoadRecord {
         let job = self.prepared.world.job;
         if let Some(number) = job.fault {

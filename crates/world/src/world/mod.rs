@@ -94,13 +94,13 @@ pub struct Ran<T> {
     pub result: T,
     /// The packets of both ends, if the job requests them.
     pub packets: Option<Packets>,
-    /// A sentence on each server of `serve` that had ended with an error before the function returned.
+    /// An error message for each server command that had ended with an error when the function returned.
     pub failed_servers: Vec<String>,
 }
 
-/// Builds the emulated network of a job, starts the servers of `serve`, and runs `inside` in the client's
-/// namespace. The client has no Fast Open cookies. `inside` gets a function, which it must call with the ID
-/// and exit status of each child process that it reaps, because the child may be one of the servers.
+/// Builds the emulated network of a job, starts the servers of `serve`, and calls `inside` in the client's
+/// namespace. The client has no Fast Open cookies. The argument of `inside` is a function that it must call
+/// with the ID and exit status of each child process that it reaps, because the child may be a server.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -139,7 +139,7 @@ struct World<'a> {
     /// Counts the QUIC packets of an external client; None without such a client or without QUIC.
     tap: Option<ClientTap>,
     network: Network,
-    /// Limits external programs' memory in real time. In virtual time, the kernel's own memory is limited.
+    /// Limits the memory of external programs; None in virtual time, where the kernel's memory is limited.
     memory: Option<MemoryGuard>,
     /// Number of the next client address that transactions may use.
     next_address: Cell<u16>,
@@ -149,7 +149,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the emulated network of a job. `serve` is for `fastopen shell`, and None to measure page loads.
+    /// Builds the emulated network of a job. `serve` is for `fastopen shell`; None to measure page loads.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.
@@ -183,7 +183,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the emulated network, and returns its record. Its construction began at the time `started`.
+    /// Measures the emulated network, and returns its record. `started` is when its construction began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -430,7 +430,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
 }
 
 /// Returns the middlebox's behaviour, and the addresses of the hosts that it affects (None: all addresses).
-/// It affects each host of `path_hosts`, or of the page if this is None, with the probability `path_share`.
+/// It affects each host in the job's `path_hosts` (None: each host) with the probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastopen_intercept::Invocation;
 use fastopen_netns::clock::monotonic_ns;
@@ -17,22 +17,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Output, how_ended};
+use crate::sandbox::program::{Output, SERVER_LINES, how_ended};
+use crate::server::{START_INTERVAL, START_TIMEOUT};
 
-/// Timeout for a server to open its first listening TCP socket or UDP socket.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks of a server's sockets until one waits for clients.
-const INTERVAL: Duration = Duration::from_millis(20);
-/// Files that list the sockets of the reading thread's network namespace, each with the state in which a
-/// socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
+/// Files that list the sockets of the reading thread's network namespace, each followed by the state in which
+/// a socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
 const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/tcp", Some("0A")),
     ("/proc/thread-self/net/tcp6", Some("0A")),
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// Maximum number of lines at the end of a server's output that an error quotes.
-const LAST_LINES: usize = 4;
 
 /// A program that serves a host of the emulated network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,7 +47,7 @@ pub struct ServeCommands<'a> {
 }
 
 impl ServeCommands<'_> {
-    /// Returns true if these commands serve all `hosts`, so that the built-in servers need not listen.
+    /// Returns true if commands serve all of `hosts`, so that the built-in servers need not listen.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
@@ -69,8 +64,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns a sentence that describes how the server ended with an error. None if the server still runs,
-    /// or ended without an error, as the first process of a daemon does.
+    /// Returns an error message if the server ended with an error. Returns None if the server still runs, or
+    /// ended without an error, as the first process of a daemon does.
     pub fn failure(&mut self) -> Option<String> {
         let status = self.status.or_else(|| self.process.try_wait().ok()?);
         let status = status.filter(|status| !status.success())?;
@@ -93,11 +88,11 @@ impl Drop for Running {
 }
 
 fn described(host: &str, how: &str, output: &Output) -> String {
-    format!("server {host}: {how}{}", output.last_lines(LAST_LINES))
+    format!("server {host}: {how}{}", output.last_lines(SERVER_LINES))
 }
 
-/// Starts the servers in the namespace `origins`, confined if `isolated`. Each must wait for clients before
-/// the next one is started. If a server fails or does not listen in time, the error quotes its output.
+/// Starts the servers in the namespace `origins`, in a sandbox if `isolated` is true. Starts each server when
+/// the previous one listens. If a server fails or does not listen in time, the error quotes its output.
 pub fn start_all(serve: &ServeCommands, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &ServeCommand)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
@@ -114,7 +109,7 @@ fn start(
     origins: &NetNs,
     isolated: bool,
 ) -> Result<Running, Failure> {
-    // The file's folder may be shared with other runs on this machine, so the file's name must be unique.
+    // The file's folder may be shared with other instances of this program, so the name must be unique.
     let output = Output::named(&format!("server-{number}-{}", monotonic_ns()));
     let file = output.file().blame(Fault::Machine, "making a file for a server's output")?;
     command.process_group(0).stdin(Stdio::null());
@@ -148,7 +143,7 @@ fn start(
             let how = format!("listens on no port after {} s", START_TIMEOUT.as_secs());
             return Err(failed(&how, &running.output));
         }
-        thread::sleep(INTERVAL);
+        thread::sleep(START_INTERVAL);
     }
     Ok(running)
 }

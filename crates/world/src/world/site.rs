@@ -31,7 +31,7 @@ fn servers(
     let server = |(host, addresses): (&String, &Addresses)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
-        // QUIC clients offer the first of these two protocols, TCP clients the second.
+        // For HTTP/3, QUIC clients offer `h3`, and clients that fall back to TCP offer `h2`.
         let alpn: Vec<_> = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]).into_iter().collect();
         let config = Arc::new(tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?);
         Ok(addresses.iter().map(move |address| (address, config.clone())))
@@ -87,7 +87,7 @@ impl SyntheticPages {
         &self.0[usize::from(encrypted)]
     }
 
-    /// Returns the resources that a browser requests never, too late or too early in any load of these pages.
+    /// Returns the resources that a browser requests too early, too late or never in any of the job's loads.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let of_loads = job.loads.iter().map(|load| self.select(load.transport.is_encrypted()).gaps.clone());
         of_loads.fold(FidelityGaps::default(), FidelityGaps::union)
@@ -95,7 +95,7 @@ impl SyntheticPages {
 }
 
 /// Returns the configuration of a job's origins at the addresses of `hosts`. `authority` signs certificates,
-/// `keys` collects TLS secrets, and `resolver` is the DNS resolver's address (None: clients make no lookups).
+/// `keys` collects TLS secrets, and `resolver` is the DNS resolver's address (None if clients use no DNS).
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,
@@ -161,7 +161,7 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
-    // Recorded responses stay fresh in caches for as long as the recorded headers allow.
+    // Recorded responses may also be cached, for as long as the recorded headers allow.
     let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);

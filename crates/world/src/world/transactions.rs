@@ -32,7 +32,7 @@ const PORTS: u64 = 60_000;
 const REST: Duration = Duration::from_millis(20);
 /// Maximum number of different failure messages in a record.
 const FAILURES: usize = 10;
-/// A cookie that the server rejects, because no key generates it.
+/// A cookie that the server rejects, because it was not generated with the server's key.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
@@ -157,7 +157,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores link, SYN cookies and cookie keys after earlier transactions. Fails if these had a SYN flood.
+    /// Restores link, SYN cookies and cookie keys. Fails if earlier transactions had a SYN flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: no load can follow a flood, because its half-open connections would count";
@@ -195,7 +195,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns a SYN flood's addresses with their cookies. Makes the client ignore replies to the addresses.
+    /// Returns a SYN flood's addresses and cookies, if any. Makes the client ignore replies to the addresses.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
@@ -235,6 +235,7 @@ impl World<'_> {
     }
 }
 
+/// The source addresses and ports of transactions.
 struct Sources {
     ip: Version,
     first: u16,

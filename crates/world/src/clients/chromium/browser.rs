@@ -1,4 +1,4 @@
-//! Starts the browser in the client's namespace, intercepts its connections, and ends all its processes.
+//! Runs the browser in the client's namespace, intercepts its system calls, and ends all its processes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Those without a comment prevent its own requests, updates and windows.
+/// Command-line flags of Chromium. Flags without a comment prevent requests that no page makes, and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
-    "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
+    "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network
     "--no-first-run",
     "--no-default-browser-check",
     "--no-pings",
@@ -71,7 +71,7 @@ const TRUST: &str = "--ignore-certificate-errors-spki-list";
 /// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
-/// A running browser with one open tab. Dropping it ends all its processes and removes its folder.
+/// A running browser with one open tab. Dropping this value ends its processes and removes its folder.
 pub(super) struct Browser {
     _program: Program,
     pub(super) pipe: Pipe,
@@ -111,8 +111,7 @@ impl Browser {
         Ok(Self { _program: program, pipe, watch, product, context, tab_id, session, _home: home })
     }
 
-    /// Creates a browser context, and opens a tab in it. Contexts share no connections, cache, cookies,
-    /// looked-up names or TLS sessions.
+    /// Creates a browser context, which shares no connections, caches or TLS sessions, and opens a tab in it.
     pub(super) fn open_context(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let created = self.call_browser("Target.createBrowserContext", &json!({}))?;
         text(&created["browserContextId"]).clone_into(&mut self.context);
@@ -186,7 +185,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag to use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
+/// Returns the flag that makes the browser use QUIC at once for the origins with HTTP/3, and for no others.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

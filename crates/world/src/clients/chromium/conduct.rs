@@ -13,13 +13,14 @@ const PERIOD_NS: u64 = 8_000_000_000;
 /// Maximum number of requests in addition to those for the page's resources.
 const UNKNOWN_REQUESTS: usize = 1000;
 
+/// Supervises a page during one load.
 pub(super) struct Conduct {
     /// IDs of the page's frame and of the navigation that loads the page; None before the first request.
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
     pub(super) dialogs: u64,
-    /// The time of the next liveness check.
+    /// The time of the next liveness check, in nanoseconds of the monotonic clock.
     pub(super) due_ns: u64,
 }
 
@@ -29,7 +30,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Accepts dialogs. Fails if the page navigates, closes, opens a window or makes too many requests.
+    /// Handles an event. Fails if the page navigates, closes, opens a window or makes too many requests.
     pub(super) fn handle(&mut self, event: &Event, browser: &mut Browser) -> Result<(), PipeError> {
         let not_allowed = |what: String| Err(PipeError::Refused(format!("the page {what}")));
         let params = &event.params;
@@ -67,7 +68,7 @@ impl Conduct {
         Ok(())
     }
 
-    /// Starts a liveness check. Fails if the page has not answered the previous one.
+    /// Starts a liveness check: evaluates a script in the page. Fails if the previous check is unanswered.
     pub(super) fn check_liveness(&mut self, browser: &mut Browser) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

@@ -16,6 +16,7 @@ const BUDGET: usize = 4 << 20;
 const STILL_NS: u64 = 300_000_000;
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
 
+/// The pictures that were taken during one load.
 pub(super) struct Film {
     /// The time of each picture in nanoseconds of the monotonic clock, and its JPEG in base64.
     pictures: Vec<(u64, String)>,
@@ -30,7 +31,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Acknowledges a screenshot, so that the browser sends more. Stores it if the total size permits.
+    /// Acknowledges the screenshot in an event, so that more follow. Stores it if it fits into `BUDGET`.
     pub(super) fn handle(&mut self, event: &mut Event, browser: &mut Browser) -> Result<(), PipeError> {
         if event.method != "Page.screencastFrame" {
             return Ok(());
@@ -50,8 +51,8 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns` of the monotonic
-    /// clock, and the number of pictures that did not fit into the budget.
+    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns` on the monotonic
+    /// clock, and the number of pictures that did not fit into `BUDGET`.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

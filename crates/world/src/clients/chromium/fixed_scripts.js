@@ -1,5 +1,5 @@
 // Runs in each document before its own scripts, so that scripts see the same times and random numbers in each
-// load. As in Web Page Replay, each call advances the clock, so that a loop that waits for a time ends.
+// load. As in Web Page Replay, the calls advance the clock, so that a loop that waits for a time ends.
 (() => {
     const Native = Date;
     const start = Native.parse(RECORDED) || Native.UTC(2020, 0);

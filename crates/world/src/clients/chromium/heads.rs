@@ -1,6 +1,5 @@
 //! Pads the header sections of the browser's requests to the sizes that the page specifies. The browser
-//! pauses each request (`Fetch` domain of the `DevTools` protocol), and continues it with a `Cookie` field
-//! that has the missing bytes.
+//! pauses each request (`Fetch` domain of `DevTools`), and continues it with an added `Cookie` field.
 //!
 //! A `Cookie` field never causes a CORS preflight, even in requests without credentials, because scripts
 //! cannot set it (Fetch standard, "forbidden request-header"). HTTP/2 compresses each cookie in the field
@@ -24,7 +23,7 @@ use crate::engine;
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
-/// Header fields that Chromium's network stack adds to a request after the request was intercepted.
+/// Header fields that Chromium's network stack adds to a request after the request was paused.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
 /// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
@@ -32,11 +31,11 @@ const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
-/// Pads the headers of one page load's intercepted requests to the page's sizes, and lets them continue.
+/// Pads the header sections of the requests of one page load.
 pub(super) struct HeadPadder<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// The earliest time at which the next intercepted request may be released to the network.
+    /// The earliest time, on the monotonic clock, at which the browser may send the next paused request.
     next_ns: u64,
     /// URL of the page's document.
     page: String,
@@ -52,8 +51,8 @@ impl<'a> HeadPadder<'a> {
         Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }
     }
 
-    /// Sleeps, so that requests are released at a minimum interval. If two were released together, chance
-    /// would decide which is sent first: a request on an open connection, or the SYN of a new connection.
+    /// Sleeps, so that paused requests continue at a minimum interval. If two continued at once, chance would
+    /// decide which is sent first: a request on an open connection, or the SYN of a new connection.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -80,7 +79,7 @@ impl<'a> HeadPadder<'a> {
         Some(answer)
     }
 
-    /// Pads the header fields of the intercepted request for resource `number` to the size in the page.
+    /// Returns the header fields of a paused request for resource `number`, padded to the page's size.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -103,7 +102,7 @@ impl<'a> HeadPadder<'a> {
         fields
     }
 
-    /// Returns the size of the request line and of the fields that the browser adds after interception.
+    /// Returns the size in bytes of the request line and of the fields that the browser adds after the pause.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.job.page.resources[number];
         let url = text(&paused["request"]["url"]);
@@ -164,7 +163,7 @@ impl<'a> HeadPadder<'a> {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // Sent only with credentials (so not for fonts), to a third party or from a third-party document.
+        // `Sec-Fetch-Storage-Access` needs credentials, which fonts lack, and a third-party URL or document.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let sends_storage_access = third_party && !by_user && kind != "Font";
         let storage = if sends_storage_access { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };

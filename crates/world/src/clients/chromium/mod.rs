@@ -1,8 +1,8 @@
 //! Uses unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser serves all loads of a job, unless it crashes or does not finish a load. Each load uses a new
+//! One browser runs all loads of a job, unless it crashes or does not finish a load. Each load uses a new
 //! browser context, or the context of its earlier visit. The kernel reports connections and their `TCP_INFO`.
-//! Times come from the browser, whose clock is the monotonic clock.
+//! The browser, whose clock is the monotonic clock, reports the times.
 
 mod browser;
 mod conduct;
@@ -26,22 +26,21 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Time without a browser event after which a load ends although expected requests are missing, in
-/// nanoseconds. The longest timer of a synthetic page is added to this time.
+/// Time in nanoseconds without a browser event after which a load ends even if expected requests are missing.
+/// A synthetic page's longest timer for a missing request is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Maximum wait for requests after the load event of a recorded page, in nanoseconds. Some pages never stop.
+/// Time in nanoseconds after the load event at which a load of recorded bodies ends, even if requests go on.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// A script that fixes the clock and the random numbers of the page's scripts. `RECORDED` is a placeholder
-/// for the date of the recording.
+/// A script that makes times and random numbers repeatable. `RECORDED` stands for the recording's date.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
 /// The client that loads pages in Chromium. The browser starts with the first load.
 #[derive(Default)]
 pub struct Chromium {
     browser: Option<Browser>,
-    /// The browser after the visit before the measured load, and the error if that visit failed.
+    /// The browser in which the page was visited before the measured load, and the result of this visit.
     visited: Option<(Browser, Result<(), PipeError>)>,
 }
 
@@ -65,7 +64,7 @@ fn script(loading: &Loading) -> Option<String> {
 }
 
 impl Chromium {
-    /// Opens a tab in a new context of the last load's browser or, if that does not work, of a new browser.
+    /// Opens a tab in a new context of the last load's browser or, if that fails, of a new browser.
     fn open(&mut self, loading: &Loading) -> Result<Browser, Failure> {
         if let Some(mut browser) = self.browser.take() {
             if browser.open_context(loading).is_ok() {
@@ -79,7 +78,7 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page before the measured load. The browser keeps connections, cache and session tickets.
+    /// Loads the page before the measured load, so that the browser has session tickets and a filled cache.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let mut browser = self.open(loading)?;
         engine::begin_load(loading.engine, loading.job.start_phase_us);
@@ -165,9 +164,9 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Loads the page until all expected requests have ended, or the browser is idle for some time. A page with
-/// recorded bodies also ends `SETTLE_NS` after its load event. Fails at the load's timeout. Returns the
-/// start of the load on the monotonic clock in nanoseconds, and the browser's metrics.
+/// Loads the page until all expected requests have ended, the browser has been idle for some time or, with
+/// recorded bodies, `SETTLE_NS` after the load event. Fails at the load's timeout. Returns the start of the
+/// load in nanoseconds of the monotonic clock, and the browser's metrics.
 fn follow(
     browser: &mut Browser,
     loading: &Loading,
@@ -218,7 +217,7 @@ fn follow(
     Ok((start_ns, BrowserRecord { dialogs: conduct.dialogs, ..metrics }))
 }
 
-/// Returns the URL of a resource as it appears in the served bodies.
+/// Returns the URL of resource `number` as it appears in the served bodies.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.job.page.resources[number].url.rewritten(rewrite)
@@ -235,7 +234,7 @@ const METRICS_SCRIPT: &str = "(() => {
     return [loadEventEnd, domContentLoadedEventEnd, paint?.startTime, largest?.startTime];
 })()";
 
-/// Returns the start of the navigation on the monotonic clock, and the browser's metrics.
+/// Returns the start of the navigation in nanoseconds of the monotonic clock, and the browser's metrics.
 fn measure(browser: &mut Browser) -> Result<(u64, BrowserRecord), PipeError> {
     let metrics = browser.call("Performance.getMetrics", &json!({}))?;
     let start = metrics["metrics"]
@@ -257,7 +256,7 @@ fn measure(browser: &mut Browser) -> Result<(u64, BrowserRecord), PipeError> {
     Ok((nanoseconds(start.ok_or_else(missing)?), metrics))
 }
 
-/// Returns the page load time: the browser's, plus a synthetic page's emulated processing before `load`.
+/// Returns the page load time in nanoseconds, including the emulated processing before `load`.
 fn plt_ns(metrics: &BrowserRecord, loading: &Loading) -> u64 {
     let us = loading.synthetic_page.map_or(0, |_| loading.job.page.load_event_processing_us);
     metrics.load_event_ns + (us as f64 * 1000.0 * loading.policy.processing_scale) as u64
@@ -272,7 +271,7 @@ fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }
 
-/// Returns a JSON string; the empty string for other values.
+/// Returns the content of a JSON string; an empty string for other types of values.
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use super::{at_ns, nanoseconds, text};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Maps method and URL to the indices of the page's resources with both, and the number of requests so far.
+/// Maps a method and URL to the indices of the page's resources with both, and to the number of requests.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -25,7 +25,7 @@ impl Resources {
     }
 
     /// Returns the index of the resource that a `Network.Request` loads, and true if it was requested before.
-    /// Takes resources with the same method and URL in order. `None`: the page has no such resource.
+    /// Takes resources with the same method and URL in page order. Returns None if there is none.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;
@@ -38,10 +38,11 @@ impl Resources {
 /// Errors of requests to hosts outside the page. The second occurs if the browser considers itself offline.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
+/// The requests of one load that the browser has reported so far.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource of a synthetic page, true if its request is still to come; `None` for other pages.
+    /// For each resource of a synthetic page, true if its request is still missing; None for other pages.
     expected: Option<Vec<bool>>,
     /// The requests that have not ended, by the browser's request ID.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -88,7 +89,7 @@ impl<'a> LoadObserver<'a> {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
 
-    /// Returns the longest emulated processing time, in nanoseconds, of resources not requested yet.
+    /// Returns the longest emulated processing time, in nanoseconds, of resources not requested yet; or 0.
     pub(super) fn longest_timer_ns(&self) -> u64 {
         let expected = self.expected.iter().flatten().zip(&self.loading.job.page.resources);
         let timers = expected
@@ -147,7 +148,7 @@ impl<'a> LoadObserver<'a> {
         if let Some(mut redirected) = self.in_flight.remove(id) {
             redirected.response_received(&params["redirectResponse"]);
             redirected.end_ns = now;
-            // An internal redirect of the browser, which no origin sees.
+            // This is an internal redirect of the browser, which no origin sees.
             if params["redirectResponse"]["headers"]["Non-Authoritative-Reason"] == "HSTS" {
                 redirected.error = Some(UPGRADED.to_owned());
             }
@@ -180,8 +181,8 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Merges the browser's observations into `loaded`, which has the origins' view. Replaces times by the
-    /// browser's, counted from `start_ns`, and adds requests that did not reach the origins.
+    /// Merges the browser's observations into `loaded`, which contains the origins' observations. Replaces
+    /// times by the browser's, counted from `start_ns`, and adds requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         // If the origins refuse a CORS preflight, the browser does not send the actual request.
@@ -258,8 +259,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Finds the origins' record of a request that the browser reports: a record for which `is_its` returns true,
-/// and which has no times from the browser yet. Prefers a record from `sent_ns` or later.
+/// Returns the index of a record for which `is_its` returns true, and which has no times from the browser
+/// yet. Prefers a record of a request that was sent at `sent_ns` or later.
 fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -299,7 +300,7 @@ impl ObservedRequest {
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 
-/// Returns the reason of a `Network.loadingFailed` event.
+/// Returns the error that a `Network.loadingFailed` event reports.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

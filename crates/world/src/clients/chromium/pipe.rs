@@ -1,5 +1,5 @@
 //! Speaks the `DevTools` protocol over two pipes (`--remote-debugging-pipe`): JSON messages that end with a
-//! NUL. A socket would add the driver's traffic to the client's network.
+//! NUL. Over a socket, these messages would add traffic to the client's network.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -10,6 +10,7 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
 use serde_json::{Value, json};
 
+/// The pipes to and from a browser, and the browser's events that have not been handled yet.
 pub(super) struct Pipe {
     to: ChildStdin,
     from: ChildStdout,
@@ -22,6 +23,7 @@ pub(super) struct Pipe {
     pub(super) awaited: Option<u64>,
 }
 
+/// An event that the browser reported.
 #[derive(Debug)]
 pub(super) struct Event {
     /// Name of the event, such as `Page.loadEventFired`.

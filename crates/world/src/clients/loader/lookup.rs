@@ -1,5 +1,5 @@
 //! Implements the stub resolver of the built-in client: one lookup for each name, over UDP or over one
-//! connection (TCP, TLS or HTTPS), with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
+//! connection (TCP, TLS or HTTPS), with glibc's default timeouts (`timeout:5`, `attempts:2`, resolv.conf(5)).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -68,7 +68,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Returns the record of a lookup that ends now. `outcome` is `Ok(None)` if the lookup timed out.
+    /// Returns the finished lookup of `host`, which ends now. `outcome` is `Ok(None)` after a timeout.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -94,6 +94,7 @@ async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
     }
 }
 
+/// A host whose address is to be looked up.
 pub(super) struct Question {
     pub(super) host: String,
     pub(super) number: u16,
@@ -107,16 +108,17 @@ pub(super) struct Stream {
     pub(super) shared: Arc<Shared>,
 }
 
+/// A lookup that has no answer yet.
 struct Pending {
     host: String,
     asked_ns: u64,
     queries: usize,
     until_ns: u64,
-    /// The HTTP/2 exchange of the last query; None over TCP or TLS.
+    /// The HTTP/2 request of the last query; None over TCP or TLS.
     exchange: Option<Exchange>,
 }
 
-/// The task of an HTTP/2 exchange. Dropping this value before the answer has arrived resets the stream.
+/// The task of an HTTP/2 request. Dropping this value before the response has arrived resets the stream.
 struct Exchange(AbortHandle);
 
 impl Drop for Exchange {
@@ -129,7 +131,7 @@ impl Drop for Exchange {
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Looks up all names in `questions`, until this channel is closed or the connection has failed.
+    /// Looks up the hosts in the channel `questions`, until it is closed or the connection has failed.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -227,7 +229,7 @@ enum Queries {
 }
 
 impl Queries {
-    /// Starts a task that reads DNS responses from `stream` and sends them to `answers`.
+    /// Returns the sending half of `stream`. A new task sends the received DNS responses to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -285,7 +287,7 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Queries the address of `host`. `number` identifies the answer, as all messages have ID 0 (RFC 8484).
+    /// Queries the address of `host`. `number` identifies the answer, because all messages have the ID 0.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;

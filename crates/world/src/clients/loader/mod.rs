@@ -39,7 +39,7 @@ use crate::failure::{Blame, Failure};
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Fetches session tickets from the resolver and hosts that use TLS, in connections without requests.
+    /// Fetches session tickets from the resolver and the hosts if they use TLS, without sending any request.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
             fetch_tickets(secure, loading.job.tls.tickets, servers).blame(Fault::World, "the earlier visit")
@@ -66,7 +66,7 @@ impl UserAgent for Loader {
     }
 }
 
-/// Loads the page. Calls `after` at the end, before it closes all connections with a reset.
+/// Loads the page. Calls `after` at the end, and then resets all connections.
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = Runtime::new()?;
     let (reporter, reports) = unbounded_channel();
@@ -110,8 +110,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             requests,
             connection_error: None,
         };
-        // In a task, because `block_on` would poll epoll before each poll of the page load, and so handle I/O
-        // before reports.
+        // In a task, because `block_on` would handle I/O (epoll) before each poll of the page load.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
@@ -171,7 +170,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Also returns the senders of open connections: dropping one closes its connection.
+    /// Loads the page. Also returns the senders of open connections; dropping a sender closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.loaded.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -312,7 +311,7 @@ impl PageLoad {
         self.begin((Connection { id, host, address, encrypted, version, port, shared }, requests));
     }
 
-    /// Opens a connection, or makes it wait for the lookup of its host.
+    /// Opens a connection as soon as its host's address is known. Starts the DNS lookup if necessary.
     fn begin(&mut self, waiting: Waiting) {
         let host = &waiting.0.host;
         if self.resolver.is_none() || !is_name(host) {
@@ -425,7 +424,7 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Opens a connection, to the address `looked_up` if the origin's address came from a DNS lookup.
+    /// Opens a connection, to the address `looked_up` or, if this is None, to the connection's own address.
     fn connect(&mut self, (mut connection, requests): Waiting, looked_up: Option<IpAddr>) {
         let id = connection.id;
         // The scheduler may have closed the connection in the meantime.

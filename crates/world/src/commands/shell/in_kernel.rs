@@ -1,4 +1,4 @@
-//! Runs the command of `--shell --kernel` as PID 1 of the virtual engine's kernel.
+//! Implements `--shell --kernel` inside the virtual engine's kernel, as PID 1: runs a [`Session`].
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -29,19 +29,18 @@ use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::serve_commands::{ServeCommand, ServeCommands};
 use crate::world::{Ran, with_world};
 
-// Names of files in the channel, the folder shared with the host: the session, the command's three standard
-// streams, and the captured packets.
+// Names of files in the folder shared with the host: session, standard streams and captured packets.
 const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Extension of an empty file, which the host creates when the reader of an output stream has closed it.
+/// Extension of an empty file that the host creates when the reader of its standard stream has closed it.
 pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time to wait for standard input before a message explains the wait, in nanoseconds.
+/// Time in nanoseconds to wait for standard input before printing a message that explains the wait.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -191,8 +190,8 @@ fn limit_time() -> io::Result<Arc<AtomicBool>> {
     Ok(timed_out)
 }
 
-/// Connects standard input to a file in the folder `channel`, and both outputs to pipes. The returned threads
-/// copy the pipes to files there.
+/// Connects standard input to a file in the folder `channel`, and standard output and error to pipes. The
+/// returned threads copy the output from the pipes to files in `channel`.
 fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let pump = |from: OwnedFd, name: &'static str| {
         let to = channel.join(name);
@@ -212,7 +211,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies output to the host. Stops if nothing reads it there any more, so that the command gets SIGPIPE.
+/// Copies output to the host. Stops if the reader there has ended, so that the command gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

@@ -32,14 +32,15 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
+/// The emulated network for a command, as the Python program describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
     job: Box<RawValue>,
     servers: Vec<ServeCommand>,
-    /// Open descriptor to write the packets to, if the job captures them.
+    /// Open descriptor to which captured packets are written; None if the job captures no packets.
     packets: Option<u32>,
-    /// Folder on the host for the command's files. In virtual time, they are copied there after the command.
+    /// Folder on the host for the command's files. In virtual time, they are copied to it after the command.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,

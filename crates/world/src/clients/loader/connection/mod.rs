@@ -32,6 +32,7 @@ use super::lookup::Lookup;
 use crate::clients::tls::{Secure, connect};
 use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 
+/// A request that the task of a connection must send.
 #[derive(Clone)]
 pub(super) struct QueuedRequest {
     pub(super) resource: usize,
@@ -40,6 +41,7 @@ pub(super) struct QueuedRequest {
     pub(super) progress: bool,
 }
 
+/// A report from a task to the loader's loop.
 pub(super) enum Report {
     LookedUp(Lookup),
     ResolverConnected(Opened),
@@ -69,9 +71,10 @@ pub(super) enum Report {
     },
 }
 
+/// An open TCP connection, or a QUIC connection that can be used.
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
-    /// The time at which connect(2) returned or the QUIC connection began, on the monotonic clock.
+    /// When connect(2) returned or the QUIC handshake began, in nanoseconds of the monotonic clock.
     pub(super) at_ns: u64,
     /// True if connect(2) completed the TCP handshake; false with QUIC, or if the first write sends the SYN.
     pub(super) established: bool,
@@ -87,7 +90,7 @@ impl Opened {
     }
 }
 
-/// A connection's plaintext stream, inside TLS if the connection is encrypted.
+/// The stream on which a connection carries HTTP, either directly over TCP or inside TLS.
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
@@ -171,7 +174,7 @@ impl Connection {
         let _ = self.shared.reports.send(report);
     }
 
-    /// Waits for the next request to send; returns None when the loader or the server closes the connection.
+    /// Waits for the next request to send. Returns None if the loader or the server closes the connection.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -247,7 +250,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports progress within an HTTP/2 DATA frame. `so_far` returns the number of body bytes received.
+    /// Reports bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number of body bytes so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if let Some(bytes) = self.progress.then(so_far).filter(|bytes| *bytes > self.response.body_bytes) {
             self.connection.report(Report::Progress { resource: self.response.resource, bytes });
@@ -270,7 +273,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the request's end. `measure` adds times to its record. `outcome` is as in [`Report::End`].
+    /// Reports the request's end. `measure` completes its record. For `outcome`, see [`Report::End`].
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
