@@ -23,7 +23,7 @@ from fastopen.experiments import (
     with_clients,
 )
 from fastopen.experiments.factors import ENGINE
-from fastopen.experiments.quantities import choice
+from fastopen.experiments.quantities import WORDS, choice
 
 # The headings of factors' options in help, by the part of a job that a factor changes.
 OPTION_PANELS: Final = {
@@ -38,14 +38,15 @@ Written = dict[str, object]
 
 
 def with_factors(
-    factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
+    factors: Iterable[Factor], defaults: Mapping[str, str] | None = None, *, lists: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds an option to a command for each factor (setting), such as `--rtt`.
 
     The command receives the values of these options as its argument `written`, a mapping by the factors'
-    names. `defaults` has values for factors that the user does not set."""
+    names. `defaults` has values for factors that the user does not set. The help shows examples of lists, or,
+    if the command takes no `lists`, of single values."""
     own_defaults = dict(defaults or {})
-    made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
+    made = {factor.name: _parameter(factor, own_defaults.get(factor.name), lists) for factor in factors}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -63,14 +64,15 @@ def with_factors(
     return decorate
 
 
-def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
+def _parameter(factor: Factor, default: str | None, lists: bool) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option. `default` replaces the default in its help."""
     usual = default or factor.default_meaning or factor.usual
+    one_value = not lists and factor.quantity is not WORDS
     option: Any = Option(
         factor.flag,
         *ALIASES.get(factor.name, ()),
         help=factor.meaning + (f" (default: {usual})" if usual and not factor.switch else ""),
-        metavar=factor.example or None,
+        metavar=(factor.example.replace(",", "|") if one_value else factor.example) or None,
         rich_help_panel=OPTION_PANELS.get(factor.part),
     )
     kind: Any = bool if factor.switch else list[str] | None if factor.repeatable else str | None

@@ -370,8 +370,13 @@ def test_the_class_report_of_cs244_is_explained() -> None:
     assert {"delay", "addresses", "cookies"} <= best.keys()
     names = [one["name"] for one in document["properties"]]
     assert names == [one.name for one in SPACE.properties]
-    again = explain(SPACE, known=KnownTimes())
-    assert again.as_json() == document, "virtual time repeats a search to the digit"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_virtual_time_repeats_a_search_to_the_digit() -> None:
+    space = replace(SPACE, properties=SPACE.properties[:3])
+    one, other = (explain(space, known=KnownTimes()).as_json() for _ in range(2))
+    assert one == other
 
 
 @pytest.mark.usefixtures("kernel")

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import MachineError, any_of
+from fastopen.common.errors import InputError, MachineError, any_of
 from fastopen.common.resources import cache_folder
 from fastopen.engines.kernels.manifest import MANIFEST, DamagedKernelError, Kernel, read_kernel
 
@@ -44,7 +44,8 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
     stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
-    set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has changed."""
+    set. Raises InputError if no kernel or several kernels have this name, and MachineError if no kernel is
+    installed or if the kernel's file has changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:
@@ -66,7 +67,8 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 def remove(name: str) -> Path:
     """Remove a usable or damaged kernel, and return the path of its removed folder. The name may be shortened
-    if it stays unique. Raises MachineError if not exactly one kernel matches, or if it cannot be removed."""
+    if it stays unique. Raises InputError if not exactly one kernel matches, and MachineError if no kernel is
+    installed or if it cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {folder.name: folder for folder in damaged}
@@ -117,10 +119,10 @@ def _only(asked: str, names: list[str]) -> str:
     meant = [name for name in names if asked and name.startswith(asked)]
     if len(meant) == 1:
         return meant[0]
-    if meant:
-        raise MachineError(f"kernel {asked!r} is ambiguous", f"use {any_of(sorted(meant))}")
-    known = f"use {any_of(names)}" if names else f"none is installed: run {BUILD_IT}"
-    raise MachineError(f"kernel {asked!r} not found", known)
+    if names:
+        fault = "is ambiguous" if meant else "not found"
+        raise InputError(f"kernel {asked!r} {fault}", remedy=f"use {any_of(sorted(meant) or names)}")
+    raise MachineError(f"kernel {asked!r} not found", f"none is installed: run {BUILD_IT}")
 
 
 def _at(path: Path, *, of_variable: bool) -> Kernel:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fastopen.cli.app import app
-from fastopen.common.errors import MachineError
+from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import kernels
 from fastopen.engines.kernels import Kernel, Manifest
 from fastopen.engines.kernels.manifest import manifest_text
@@ -71,7 +71,7 @@ def test_a_beginning_of_several_names_them_all() -> None:
     install("7.3.4-aaaaaaaa")
     install("7.3.4-bbbbbbbb")
     with pytest.raises(
-        MachineError, match=r"kernel '7\.3' is ambiguous; use 7\.3\.4-aaaaaaaa or 7\.3\.4-bbbbbbbb"
+        InputError, match=r"kernel '7\.3' is ambiguous; use 7\.3\.4-aaaaaaaa or 7\.3\.4-bbbbbbbb"
     ):
         kernels.find("7.3")
 
@@ -140,7 +140,7 @@ def test_the_kernel_of_a_package_is_found_and_stays(tmp_path: Path, monkeypatch:
 def test_a_removed_kernel_is_gone_and_the_others_stay() -> None:
     place = install("7.3.4-aaaaaaaa")
     install("6.12.9-bbbbbbbb")
-    with pytest.raises(MachineError, match="not found"):
+    with pytest.raises(InputError, match="not found"):
         kernels.remove("")
     assert invoke("remove", "7.3") == "7.3.4-aaaaaaaa: removed\n"
     assert not place.exists()

@@ -97,10 +97,11 @@ def info(
     if json:
         print_json(facts)
         return
+    outdated = facts.pop("outdated")
     for key, value in facts.items():
-        shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
-        print_line(f"{key.replace('_', ' '):20} {shown}")
-    if facts["outdated"]:
+        words = value if isinstance(value, list) else [] if value is None else [value]
+        print_line(f"{key.replace('_', ' '):20} {' '.join(map(str, words)) or 'none'}")
+    if outdated:
         print_line(f"built by another version of fastopen; to do: {kernels.BUILD_IT}")
 
 

@@ -57,7 +57,7 @@ def _date(text: object) -> datetime:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-@with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
+@with_factors(of_part("network", "tcp"), {"rtt": "100ms"}, lists=False)
 @with_settings
 def command(
     command: Annotated[
