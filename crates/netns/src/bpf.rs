@@ -2,7 +2,7 @@
 
 use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
-/// The kernel's number of the architecture x86-64 (`AUDIT_ARCH_X86_64`), which seccomp filters check first.
+/// The kernel's number for the x86-64 architecture (`AUDIT_ARCH_X86_64`), which seccomp filters check first.
 #[cfg(target_arch = "x86_64")]
 pub const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]

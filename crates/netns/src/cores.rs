@@ -49,12 +49,12 @@ pub struct CoreTime {
     pub system_ns: u64,
     /// Time in interrupts, including deferred ones (softirq).
     pub interrupts_ns: u64,
-    /// Time that a virtual machine's host gave to others.
+    /// Time that this virtual machine's host spent on other work (steal time).
     pub stolen_ns: u64,
 }
 
 impl CoreTime {
-    /// Reads the CPU time counters of the core number `core` from `/proc/stat`. Fails if it is not online.
+    /// Reads the CPU time counters of a core from `/proc/stat`. Fails if the core is not online.
     pub fn of(core: usize) -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
     }
@@ -77,8 +77,8 @@ impl CoreTime {
     }
 }
 
-/// Returns the total run time so far of the threads for which `wanted` returns true, in ns (`schedstat`).
-/// `wanted` gets a process ID and a thread's name. Threads that have ended are not counted.
+/// Adds up the CPU times of all threads for which `wanted` returns true, in nanoseconds (`schedstat`).
+/// `wanted` gets a process ID and a thread's name. Excludes threads that have ended.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
     let mut sum = 0;
     for (pid, process) in numbered("/proc") {

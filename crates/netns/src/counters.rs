@@ -16,7 +16,7 @@ pub struct CounterFiles {
     /// For each group of counters: its file, the start of its lines, and a prefix for the counters' names.
     groups: [(File, &'static str, &'static str); 3],
     sockets: File,
-    /// Files with the counters and the sockets of UDP over IPv6; `None` if the kernel has no IPv6.
+    /// The files `snmp6` (counters) and `sockstat6` (sockets) for IPv6; `None` if the kernel has no IPv6.
     ipv6: Option<(File, File)>,
 }
 
@@ -89,7 +89,7 @@ pub fn read() -> Result<Counters> {
     CounterFiles::open()?.read()
 }
 
-/// Returns the growth of each counter since `before`, without gauges and unchanged counters.
+/// Returns the growth of each counter from `before` to `after`. Leaves out gauges and unchanged counters.
 pub fn growth(before: &Counters, after: &Counters) -> Counters {
     let since = |name| before.get(name).copied().unwrap_or(0);
     let grown = after.iter().map(|(name, value)| (name.clone(), value - since(name)));
@@ -107,7 +107,7 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
-/// Parses the counters of UDP over IPv6. Each gets its IPv4 name: `Udp6InDatagrams` is `UdpInDatagrams`.
+/// Parses the counters of UDP over IPv6. Drops the 6 from names such as `Udp6InDatagrams`, to match IPv4.
 fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;

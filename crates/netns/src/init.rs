@@ -15,8 +15,8 @@ use crate::sandbox::{guard_proc, limit_processes, link_standard_streams, mount_t
 use crate::{Doing, Result, check};
 
 /// Mounts `/proc`, `/sys`, and tmpfs file systems on `/run` (if it exists) and [`scratch`]. Limits the number
-/// of processes, and protects `/proc`. Fails if the kernel lacks one of these file systems, or the root file
-/// system lacks a mount point.
+/// of processes, and makes most of `/proc` read-only. Fails if the kernel lacks one of these file systems, or
+/// the root file system lacks a mount point.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
         mount_new(kind, target, None).doing(|| format!("mounting {kind} on {target}"))
@@ -31,9 +31,9 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Makes the root file system writable with an `overlay` layer in memory, of at most `bytes`. The original
-/// files stay unchanged. Call this before all other mounts. Fails if the kernel has no overlayfs, or the root
-/// file system lacks the folder `/run`.
+/// Makes the root file system writable with an `overlay`, which holds at most `bytes` of changes in memory.
+/// The original files stay unchanged. Call this before all other mounts. Fails if the kernel has no
+/// overlayfs, or the root file system lacks the folder `/run`.
 pub fn make_root_writable(bytes: u64) -> Result<()> {
     const STAGE: &str = "/run";
     const LAYERS: &str = "lowerdir=/,upperdir=/run/upper,workdir=/run/work";
@@ -49,8 +49,8 @@ pub fn make_root_writable(bytes: u64) -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Completes `/dev` after [`mount_devices`]: adds pseudo-terminals, links to the standard streams, such as
-/// `/dev/stdin`, and `/dev/shm`. The folder for temporary files ([`scratch`]) is then `/dev/shm`, not `/tmp`.
+/// Completes `/dev` after [`mount_devices`]: adds `/dev/shm`, pseudo-terminals, and links to the standard
+/// streams (`/dev/stdin`). The folder for temporary files ([`scratch`]) is then `/dev/shm`, not `/tmp`.
 pub fn complete_devices() -> Result<()> {
     let doing = || "completing /dev".into();
     for folder in ["/dev/shm", "/dev/pts"] {
@@ -60,7 +60,7 @@ pub fn complete_devices() -> Result<()> {
     link_standard_streams()
 }
 
-/// Mounts this kernel's devices on `/dev`, instead of the host's devices that the root file system shows.
+/// Mounts this kernel's devices on `/dev`, where the root file system shows the devices of the host.
 /// Temporary files ([`scratch`]) are then in `/tmp`, because `/dev/shm` is missing.
 pub fn mount_devices() -> Result<()> {
     mount_new("devtmpfs", "/dev", None).doing(|| "mounting devices on /dev".into())
@@ -73,8 +73,8 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Unmounts and removes the mount point `target` of [`mount_host_folder`]. Returns a path that leads to the
-/// host's folder, but only for this process, for as long as it runs.
+/// Unmounts and removes the mount point `target` of [`mount_host_folder`]. Returns a path to the host's
+/// folder, which only this process can use.
 pub fn hide_host_folder(target: &Path) -> Result<PathBuf> {
     let doing = || format!("hiding {}", target.display());
     let folder = File::open(target).doing(doing)?;

@@ -41,7 +41,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns the error of an operation that `operation` describes in words ([`Operation::Other`]).
+    /// Creates an error of an [`Operation::Other`], which `operation` describes in words.
     pub fn other(operation: impl Into<String>, source: io::Error) -> Self {
         Self { operation: Operation::Other(operation.into()), source }
     }

@@ -130,7 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns start and size of a user's first ID range in the text of `/etc/subuid`; `None` without a range.
+/// Returns the start and size of a user's first ID range in the text of `/etc/subuid`, if there is one.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
@@ -144,8 +144,8 @@ pub(crate) fn make_mounts_private() -> Result<()> {
         .doing(|| "making mounts private".into())
 }
 
-/// Makes files appear with other content in this mount namespace (bind mounts), without a write to a disk.
-/// `targets` are pairs of path and new content. Missing files are left out. No path may be in /tmp.
+/// Replaces the content of files in this mount namespace with bind mounts, without writing to a disk.
+/// `targets` are pairs of a path and its new content. Skips missing files. No path may be in `/tmp`.
 pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     const STAGE: &str = "/tmp";
     mount_tmpfs(Path::new(STAGE), Some(16 << 20), "0755")?;

@@ -98,14 +98,14 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// Like [`PacketSocket::open`], but also receives sent frames. `kind` names the socket in error messages.
+    /// Like [`PacketSocket::open`], but also receives outgoing frames. `kind` names the socket in errors.
     fn bind(kind: &str, interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = if_nametoindex(interface).doing(|| format!("looking up the interface {interface}"))?;
         open(index as i32, frames, ether_type).doing(|| format!("opening a {kind} on {interface}"))
     }
 
-    /// Passes at most `most` received frames to `take`: the kernel's receive time in nanoseconds of the
-    /// monotonic clock, and the frame with its Ethernet header. Returns the number of frames.
+    /// Passes at most `most` received frames to `take`, and returns their number. `take` gets the receive
+    /// time in nanoseconds of the monotonic clock, and the frame from its Ethernet header on.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
         // The ring's timestamps are of the real-time clock, which may be slewed or set, so both clocks are
         // read for every batch.
@@ -199,8 +199,8 @@ impl Tap {
         let _ = self.0.take_overruns();
     }
 
-    /// Returns the frames that passed up to `unix_ns` (nanoseconds since 1970), and the number of dropped
-    /// frames. Discards later frames.
+    /// Returns the stored frames with times up to `unix_ns` (nanoseconds since 1970), and the number of
+    /// frames dropped since [`Self::clear`] or the last call. Discards later frames.
     pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
         let dropped = self.0.take_overruns()?;
         let mut captured = Vec::new();

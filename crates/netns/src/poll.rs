@@ -9,9 +9,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable, a signal arrives or `timeout_ns` is over (None: no limit).
-/// Returns the events of each descriptor, empty if it is not ready. The kernel may delay the timeout by a
-/// thousandth of its length (`select_estimate_accuracy`). For exact times, wait for a [`Timer`].
+/// Waits until one of `descriptors` is readable, a signal arrives or `timeout_ns` has passed (None: no
+/// limit). Returns the events of each descriptor, or no events if it is not ready. The kernel may delay the
+/// timeout by a thousandth of its length (`select_estimate_accuracy`). For exact times, wait for a [`Timer`].
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match ppoll(&mut polled, timeout_ns.map(time_spec), None) {

@@ -29,7 +29,7 @@ pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
 
-/// Makes the kernel kill the process that `command` starts when the thread that started the process ends.
+/// Makes the kernel kill the child process of `command` when the thread that spawned the child ends.
 pub fn tie_to_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let parent = nix::unistd::getpid();
@@ -64,14 +64,14 @@ pub fn tune_malloc() {
 /// killed, the next process that creates a folder with the same prefix removes it.
 pub struct PrivateFolder {
     path: PathBuf,
-    /// Write end of an unused pipe. `cleanup` sees it closed when this process ends or drops it.
+    /// Write end of an unused pipe. `cleanup` sees it close when this process ends or drops the folder.
     alive: Option<OwnedFd>,
     lock: Option<Flock<File>>,
     pid: Pid,
 }
 
 impl PrivateFolder {
-    /// Creates a folder whose name begins with `prefix`, and removes such folders that killed processes left.
+    /// Creates a folder whose name begins with `prefix`. Also removes the folders that killed processes left.
     ///
     /// # Panics
     /// If this process has other threads, because it forks.
@@ -117,7 +117,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates a folder with mkdtemp(3), and locks it. The lock is `None` if the file system has no locks.
+/// Creates a folder with mkdtemp(3), and locks it. The lock is `None` if the file system lacks locks.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -133,7 +133,7 @@ fn lock(folder: &Path, how: FlockArg) -> Option<Flock<File>> {
     Flock::lock(File::open(folder).ok()?, how).ok()
 }
 
-/// Removes this user's folders whose names fit `template` (mkdtemp(3)) and that no process has locked.
+/// Removes this user's folders whose names match `template` (mkdtemp(3)) and that no process has locked.
 fn remove_left_behind(template: &Path) {
     let (Some(place), Some(name)) = (template.parent(), template.file_name()) else { return };
     let prefix = name.as_bytes().strip_suffix(b"XXXXXX").unwrap_or(name.as_bytes());
@@ -178,14 +178,14 @@ pub fn close_standard_streams() -> io::Result<()> {
     replace_standard_streams(&null, &null, &null)
 }
 
-/// Replaces standard input, output and error.
+/// Replaces standard input, output and error with these descriptors.
 pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl AsFd) -> io::Result<()> {
     nix::unistd::dup2_stdin(input)?;
     nix::unistd::dup2_stdout(output)?;
     Ok(nix::unistd::dup2_stderr(error)?)
 }
 
-/// Returns a descriptor of a process, or of a thread with the flag `PIDFD_THREAD`. Unlike an ID, it never
+/// Returns a descriptor of a process or, with the flag `PIDFD_THREAD`, of a thread. Unlike an ID, it never
 /// refers to a later process. Fails with ESRCH if the process or thread has ended, and with EINVAL if the
 /// kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
@@ -273,8 +273,8 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Returns the anonymous and shared memory of all other processes of this PID namespace, in bytes. Counts
-/// shared memory for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
+/// Sums the anonymous and shared memory of all other processes of this PID namespace, in bytes. Includes
+/// shared memory once per process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
 pub fn memory_of_others() -> u64 {
     if !is_init() {
         return 0;
@@ -321,7 +321,7 @@ pub fn voluntary_switches(pid: u32) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
 }
 
-/// Returns the CPU time of a process in user mode; None if the process has ended.
+/// Returns the user-mode CPU time of a process; None if the process has ended.
 pub fn user_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
@@ -329,8 +329,8 @@ pub fn user_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(ticks * TICK_NS))
 }
 
-/// Returns the CPU time of all processes of this PID namespace in user mode. Returns 0 unless the caller is
-/// PID 1, because other processes may be unrelated.
+/// Returns the user-mode CPU time of all processes of this PID namespace, or 0 if the caller is not PID 1,
+/// because other processes may then be unrelated.
 pub fn computed_in_namespace() -> Duration {
     if !is_init() {
         return Duration::ZERO;

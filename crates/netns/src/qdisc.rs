@@ -21,8 +21,8 @@ pub enum Qdisc {
     },
     /// `codel`: drops packets that wait too long (with the constants of RFC 8289) or find a full queue.
     Codel { limit_packets: u32 },
-    /// `fq_codel`: serves 1024 flow queues in turn, with codel in each, without ECN (with the constants of
-    /// RFC 8290). If more than `limit_packets` wait, it drops from the longest queue.
+    /// `fq_codel` without ECN: serves 1024 flow queues in turn, and applies codel to each (constants of RFC
+    /// 8290). If more than `limit_packets` packets wait, it drops from the longest queue.
     FqCodel {
         limit_packets: u32,
         /// Bytes that a flow may send in one turn.
@@ -30,7 +30,7 @@ pub enum Qdisc {
     },
     /// `netem`: loses packets at random, sends the rest one after another at a rate, and delays them.
     Netem {
-        /// Delay after a packet's last bit was sent.
+        /// Time from the end of a packet's transmission to its delivery.
         delay_ns: u64,
         /// Rate in bytes per second; None for no limit.
         byte_per_s: Option<u64>,
@@ -83,7 +83,7 @@ const HANDLE: usize = 8;
 
 impl RouteSocket {
     /// Installs queueing disciplines on the output of `interface`, each as the parent of the next. Only
-    /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packets count without their Ethernet header. Fails
+    /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packet sizes exclude the Ethernet header. Fails
     /// with ENOENT if the kernel lacks a discipline, and with EEXIST if the interface already has one.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
         let index = self.index(interface)?;
@@ -214,7 +214,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// Returns a rate in 32 bits, at most `u32::MAX`. The kernel also gets the 64-bit rate, and uses it instead.
+/// Returns a rate in 32 bits, capped at `u32::MAX`. The kernel also gets the 64-bit rate, and prefers it.
 fn rate_32(byte_per_s: u64) -> u32 {
     u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }

@@ -15,7 +15,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use crate::netlink::{Netlink, attribute, number, payloads, text, word, words};
 use crate::{Doing, Operation, Result, check};
 
-/// Maximum number of checks until an interface is ready, a millisecond apart.
+/// Maximum number of times to check that an interface is ready. The checks are a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
 // Constants of include/uapi/linux/veth.h and rtnetlink.h.
@@ -45,8 +45,8 @@ pub struct Route<'a> {
     /// Source address of connections that are not bound to an address; None if the kernel chooses. An IPv6
     /// address must belong to an interface.
     pub source: Option<IpAddr>,
-    /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
-    /// algorithms that the machine allows for all users, but a route accepts any.
+    /// Congestion control algorithm of connections over the route; None for the default. A namespace's sysctl
+    /// accepts only algorithms that the machine allows for all users, but a route accepts any.
     pub congestion_control: Option<&'a str>,
     /// Initial congestion window in segments; None for the kernel's default.
     pub initial_window: Option<u32>,

@@ -96,8 +96,8 @@ pub struct View {
 }
 
 impl View {
-    /// Makes this view the root of the calling process, in a new mount namespace. The view's `/proc` shows
-    /// the PID namespace of the process, if the kernel allows this.
+    /// Makes this view the root file system of the calling process, in a new mount namespace. The view's
+    /// `/proc` shows the PID namespace of the process, if the kernel allows this.
     pub fn enter(&self) -> Result<()> {
         const STAGE: &str = "/tmp";
         // In a new mount namespace, so that the waiting parent still sees the machine's files.
@@ -151,9 +151,9 @@ impl View {
         Ok(())
     }
 
-    /// Restricts the calling thread and its children permanently to the files of this view (Landlock). From
-    /// Linux 6.12 on, they cannot signal other processes either. Set `entered` after [`View::enter`], because
-    /// the root folder then has only files of this view. Returns true if the kernel has Landlock.
+    /// Permanently restricts the calling thread and its children to the files of this view (Landlock). From
+    /// Linux 6.12 on, they cannot signal other processes either. `entered` is true after [`View::enter`],
+    /// which leaves only this view's files in the root folder. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let needed = [&SYSTEM[..], &DEVICES].concat();
         let readable = if self.all || entered { &["/"][..] } else { &needed };
@@ -203,8 +203,8 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders in `folder`, to a depth of `depth` levels, that not every user can read. If the
-/// machine's root user runs this program, commands in a sandbox could otherwise read them.
+/// Hides all files and folders that not every user can read, in `folder` and `depth` - 1 levels below it.
+/// Otherwise commands in a sandbox could read them if the machine's root user runs this program.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -247,8 +247,8 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root user
-/// could write to the other files without any capability.
+/// Makes `/proc` read-only, except for `/proc/sys` and the files of each process. Otherwise the machine's
+/// root user could write to other files in `/proc` without any capability.
 pub fn guard_proc() -> Result<()> {
     for entry in fs::read_dir("/proc").doing(|| "reading /proc".into())?.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -329,9 +329,9 @@ pub fn renounce() -> Result<()> {
     restrict([], []).map(drop)
 }
 
-/// Permanently forbids the calling thread and its children to create sockets, except for Internet and netlink
-/// sockets, and UNIX sockets if `unix` is set. Other sockets lead out of a network namespace: UNIX sockets
-/// through files, `AF_VSOCK` always.
+/// Permanently prevents the calling thread and its children from creating sockets, except for Internet and
+/// netlink sockets, and UNIX sockets if `unix` is true. Other sockets lead out of a network namespace:
+/// `AF_VSOCK` always, UNIX sockets through files.
 pub fn restrict_sockets(unix: bool) -> Result<()> {
     // Masks out the flags, which are in the higher bits of a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };
@@ -388,8 +388,8 @@ fn restrict<'a>(
     Ok(status.ruleset != landlock::RulesetStatus::NotEnforced)
 }
 
-/// Makes the process that `command` starts run in its own user and mount namespaces, with limited memory and
-/// processes, without capabilities or a way to gain any (`no_new_privs`). Earlier mounts are locked
+/// Confines the process that `command` starts to its own user and mount namespaces. Limits its memory and
+/// processes. It has no capabilities and cannot gain any (`no_new_privs`). Earlier mounts are locked
 /// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root of a further user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [

@@ -31,7 +31,7 @@ const PEER_ADDRESS: usize = 24;
 const COOKIE: usize = 44;
 const INODE: usize = 68;
 
-/// A TCP socket, as the kernel describes it when it is destroyed, or in the list of open sockets.
+/// The kernel's report on a TCP socket that is open or has just been destroyed.
 pub struct SocketReport {
     /// The kernel's ID of the socket (`SO_COOKIE`).
     pub cookie: u64,
@@ -39,7 +39,7 @@ pub struct SocketReport {
     pub local: Address,
     /// Address of the other end; unspecified for a listener.
     pub peer: Address,
-    /// Inode of the socket, by which its processes can be found; 0 if it is destroyed or not accepted yet.
+    /// Inode number, with which to find the socket's processes; 0 if it is destroyed or not yet accepted.
     pub inode: u32,
     /// Outcome of the socket's connection.
     pub outcome: Outcome,
@@ -52,8 +52,8 @@ pub enum Outcome {
     Known(TcpInfo),
     /// The connection was never established, and the kernel has cleared its counters.
     Failed,
-    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters. Also
-    /// used if no report of the destroyed socket arrived.
+    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters.
+    /// Callers also use this value if no report of the destroyed socket arrived.
     Unknown,
 }
 
@@ -122,7 +122,7 @@ pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
     Ok(reports)
 }
 
-/// Parses a `struct inet_diag_msg` and its attributes. None if it is too short or has no `TCP_INFO`.
+/// Parses a `struct inet_diag_msg` with its attributes; None if it is truncated or has no `TCP_INFO`.
 fn parse(payload: &[u8]) -> Option<SocketReport> {
     let (message, attributes) = payload.split_at_checked(MESSAGE_BYTES)?;
     let cookie = u64::from_ne_bytes(message[COOKIE..COOKIE + 8].try_into().ok()?);

@@ -96,8 +96,8 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo::from_bytes(&raw))
 }
 
-/// Sets the length of a listener's Fast Open queue (`TCP_FASTOPEN`): the maximum number of connections with
-/// data in the SYN whose handshake is not complete.
+/// Sets the length of a listener's Fast Open queue (`TCP_FASTOPEN`): the maximum number of connections that
+/// began with data in the SYN and have not completed the handshake.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }

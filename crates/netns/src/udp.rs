@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A UDP socket whose received datagrams have timestamps of the kernel.
+/// A UDP socket that gets the kernel's receive time with each datagram.
 pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {
@@ -37,8 +37,8 @@ impl StampedSocket {
 
 /// Binds a UDP socket to `local` (port 0: the kernel's choice), and connects it to `peer` if given. Requests
 /// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). Registers
-/// the socket only for reading, because epoll would otherwise report room to send after each datagram. Call
-/// this inside a tokio runtime.
+/// the socket with tokio for reading only: otherwise epoll would report room to send after each datagram.
+/// Call this inside a tokio runtime.
 pub fn bind(
     local: SocketAddr,
     peer: Option<SocketAddr>,
