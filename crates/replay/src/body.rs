@@ -149,12 +149,12 @@ struct Pacer {
 }
 
 impl Pacer {
-    /// Creates a pacer for a body of `total` bytes. The first call of [`Pacer::poll_piece`] starts the time.
+    /// Creates a pacer for a body of `total` bytes. The first call of [`Pacer::poll_piece`] starts its clock.
     fn new(total: u64, duration_ns: u64) -> Self {
         Self { total, duration_ns, started_ns: None, waiting: None }
     }
 
-    /// Returns the maximum size of the next piece in bytes when the piece is due. `left` bytes are unsent.
+    /// Returns the maximum size of the next piece once it is due. `left` is the number of unsent bytes.
     fn poll_piece(&mut self, left: u64, context: &mut Context<'_>) -> Poll<u64> {
         let piece = piece_bytes(self.total);
         let started = *self.started_ns.get_or_insert_with(monotonic_ns);

@@ -8,7 +8,7 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::lock;
 
-/// Byte counts of a stream, and times in ns of the monotonic clock: `None` before the first read or write.
+/// Byte counts of a stream, and times in ns of the monotonic clock. A time is `None` before its event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
     /// Time of the first write.
@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from [`Self::start_request`] for request `number` until the next request starts.
+    /// Returns the traffic of request `number`, from its start until the next request starts.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }

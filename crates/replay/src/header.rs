@@ -23,8 +23,8 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 }
 
 /// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields of 32,
-/// 64, 128 bytes and so on, then pads the value of the field `name` by the rest. As in browsers, most fields
-/// are then equal in all sections, and HPACK sends equal fields in full only once on a connection.
+/// 64, 128 bytes and so on, then lengthens the field `name` by the remaining bytes. As in browsers, most
+/// fields are then equal in all sections, and HPACK sends equal fields in full only once on a connection.
 ///
 /// # Panics
 /// Panics if the field is missing.

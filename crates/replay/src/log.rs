@@ -14,8 +14,8 @@ use crate::watch_cell::WatchCell;
 pub struct AcceptedConnection {
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Time of accept in nanoseconds of the monotonic clock. Without data in the SYN, the kernel accepts a
-    /// connection when the last ACK of the handshake arrives.
+    /// Time at which the origin accepted the connection, in nanoseconds of the monotonic clock. Without data
+    /// in the SYN, the kernel accepts a connection when the last ACK of the handshake arrives.
     pub at_ns: u64,
     /// The TLS handshake, if it was completed or early data was read.
     pub tls: Option<TlsHandshake>,
@@ -74,8 +74,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Returns the times and sizes of a response, from the traffic `written` on its HTTP/2 or HTTP/3 stream.
-    /// `is_complete` is true if the entire response has been written.
+    /// Returns the times and sizes of a response. `written` is the traffic of its HTTP/2 or HTTP/3 stream,
+    /// and `is_complete` is true if the entire response has been written.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,
@@ -97,7 +97,7 @@ pub struct Query {
     pub answered: bool,
 }
 
-/// The connections, requests and DNS queries that origins and resolver got since the log was cleared.
+/// The connections, requests and DNS queries that reached the origins and the resolver since [`Self::clear`].
 #[derive(Default)]
 pub struct OriginLog(WatchCell<Entries>);
 
@@ -116,7 +116,7 @@ impl OriginLog {
         self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
     }
 
-    /// Returns how often the log was cleared, which identifies the current load.
+    /// Returns the number of times that the log was cleared, which identifies the current load.
     pub(crate) fn number(&self) -> u64 {
         self.0.with(|log| log.number)
     }
@@ -135,7 +135,7 @@ impl OriginLog {
         self.0.update(|log| log.accepted.push(AcceptedConnection { four_tuple, at_ns, tls: None }));
     }
 
-    /// Logs the state of a TLS handshake, which replaces an earlier state of the same connection.
+    /// Logs the state of a TLS handshake, and replaces any earlier state of the same connection.
     pub fn tls_handshake(&self, four_tuple: FourTuple, handshake: TlsHandshake) {
         self.0.with(|log| {
             if let Some(accepted) =

@@ -72,11 +72,11 @@ pub struct Names {
     pub zone: BTreeMap<String, ip::Addresses>,
     /// The behaviour of the resolver.
     pub conduct: Conduct,
-    /// The transport of queries.
+    /// The protocol that carries DNS queries.
     pub transport: Transport,
 }
 
-/// The transport of queries to the resolver.
+/// The protocol that carries DNS queries to the resolver.
 #[derive(Debug, Clone)]
 pub enum Transport {
     /// Cleartext over UDP.

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 
 use crate::watch_cell::WatchCell;
 
-/// Addresses and ports of both ends of a connection. A client's port is not enough, because the kernel uses
-/// the same port for several destinations.
+/// Addresses and ports of both ends, which identify a connection. A client's port does not identify it,
+/// because the kernel uses the same port for several destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
     /// The client's address and port.
@@ -111,8 +111,8 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the first received bytes, and returns true if they start with `bytes`, which are at most 4
-    /// and must arrive together. Does not consume the received bytes.
+    /// Waits for the first received bytes, and returns true if they start with `bytes`: at most 4 bytes,
+    /// which must arrive together. Does not consume the received bytes.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))

@@ -14,7 +14,7 @@ pub struct DirectionTraffic {
     pub last_ns: Option<u64>,
     /// Bytes of the stream's HEADERS and CONTINUATION frames, including the headers of these frames.
     pub header_bytes: u64,
-    /// Payload bytes of DATA frames. Padding (RFC 9113 section 6.1) would count, but neither end sends any.
+    /// Payload bytes of DATA frames. They include padding (RFC 9113 section 6.1), but neither end sends any.
     pub body_bytes: u64,
     /// True if the stream has ended in this direction (`END_STREAM`).
     pub ended: bool,
@@ -86,7 +86,7 @@ const END_HEADERS: u8 = 0x4;
 #[derive(Debug, Default)]
 struct DirectionCounters {
     streams: BTreeMap<u32, DirectionTraffic>,
-    /// Received bytes of an incomplete frame header or preface.
+    /// Bytes seen so far of an incomplete frame header or preface.
     header: Vec<u8>,
     started: bool,
     frame: Frame,

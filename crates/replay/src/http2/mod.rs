@@ -23,7 +23,7 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// Limit of unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`). They delay even an urgent response.
+/// Limit of unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`): an urgent response waits for them all.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
 /// Limit of a header section at both ends, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): no page reaches it.

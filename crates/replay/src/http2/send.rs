@@ -15,7 +15,7 @@ use crate::priority::Priority;
 /// most this many bytes of a response are buffered, which limits how long a more urgent response waits.
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 
-/// Sends a body in pieces, each when `scheduler` selects the stream by `priority`. Then ends the stream.
+/// Sends a body in pieces, then ends the stream. Each piece waits until `scheduler` selects the stream.
 ///
 /// # Errors
 /// Returns an error if the stream was reset or the connection is closed.

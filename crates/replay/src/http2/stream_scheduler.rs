@@ -46,7 +46,7 @@ pub struct PendingSend {
 }
 
 impl PendingSend {
-    /// Returns `Ready` if this stream is first in the queue, else `Pending`, and wakes the task once it is.
+    /// Returns `Ready` if this stream is first in the queue. Otherwise, wakes the task when it becomes first.
     pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.scheduler.0);
         queue.pending.insert(self.key, context.waker().clone());

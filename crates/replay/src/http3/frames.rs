@@ -8,7 +8,7 @@ const DATA: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// Bytes received of an incomplete frame header: type and length, with at most 8 bytes each.
+    /// Bytes seen so far of an incomplete frame header: type and length, of at most 8 bytes each.
     header: Vec<u8>,
     /// Number of bytes of the frame's payload that are still to come.
     left: u64,
@@ -16,8 +16,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Counts bytes that pass at `at_ns`. Payloads of DATA frames count as body, headers of DATA frames do
-    /// not count, and all other bytes count as head.
+    /// Counts bytes that pass at `at_ns`: payloads of DATA frames as body, and all other bytes as head,
+    /// except for the headers of DATA frames.
     pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;

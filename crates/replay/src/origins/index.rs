@@ -16,7 +16,7 @@ pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
     /// For each resource: number of requests that were matched to it by URL, not by [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
-    /// True to also accept similar URLs: with another port or query, or of another size of a picture.
+    /// True to also accept similar URLs, with another port or query, or for another size of a picture.
     accepts_similar_urls: bool,
 }
 
@@ -68,9 +68,9 @@ impl Index {
     }
 
     /// Returns the index of the resource that answers a request, and true if the request has exactly the
-    /// method, port and query of the resource's own URL. It is the resource that the header field
-    /// [`RESOURCE_HEADER`] names, or the most similar one. Successive requests get equally similar resources
-    /// once each, in order, and then always the last. Returns `None` if no resource fits.
+    /// method, port and query of the resource's own URL. Selects the resource that [`RESOURCE_HEADER`] names,
+    /// or else the most similar one. If several are equally similar, successive requests get each of them
+    /// once, in order, and then always the last. Returns `None` if no resource fits.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<(usize, bool)> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

@@ -61,7 +61,7 @@ struct Shared {
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// True if the origins use TLS in the current load.
     encrypted: AtomicBool,
-    /// The permitted use of the session tickets that clients get on connections that begin now.
+    /// The permitted use of the session tickets that clients get on new connections.
     ticket_use: Mutex<SessionStart>,
     /// True during an earlier visit, in which clients get tickets before the measured load.
     visit: AtomicBool,
@@ -337,7 +337,7 @@ impl Shared {
     }
 
     /// Returns the index of the requested resource, and the requested URL if it is not the resource's own. If
-    /// no resource matches, returns `None`, and the method and URL as one text, such as `GET http://a.test/`.
+    /// no resource matches, returns `None`, and the method with the URL, as in `GET http://a.test/`.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {
@@ -352,7 +352,7 @@ impl Shared {
         (found.map(|(resource, _)| resource), (!exact).then(url))
     }
 
-    /// Waits until a request may be processed. Returns the response and the log entry of the request, whose
+    /// Waits until a request may be processed. Returns the response and the request's log entry. The entry's
     /// `due_ns` is the time to send the response. `found` is the result of [`Self::find`].
     async fn respond(
         &self,

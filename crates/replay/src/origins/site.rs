@@ -41,7 +41,7 @@ pub struct Site {
     /// True if each address serves one connection at a time, in the order in which they were accepted.
     /// Then `keep_alive` must be false, because an idle connection would block all others.
     pub single_threaded: bool,
-    /// Length of a listener's Fast Open queue: maximum connections with SYN data and an incomplete handshake.
+    /// Length of a listener's Fast Open queue (see [`fastopen_netns::tcp::set_fastopen_queue`]).
     pub fastopen_queue: i32,
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).
@@ -85,8 +85,8 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs that get this response, such as other sizes of a picture, unless a resource has the URL.
-    /// Each consists of an origin's address and port, and a normalized path and query. Unused if
+    /// Other URLs that get this response, such as other sizes of a picture, unless they belong to a resource.
+    /// Each is a pair: address and port of an origin, and a normalized path and query. Unused if
     /// [`Site::accepts_similar_urls`] is false.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
@@ -188,7 +188,7 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Creates a 404 response. A CORS preflight gets a permitting 204, because recordings may lack preflights.
+/// Creates a 404 response, or a 204 that permits a CORS preflight, because recordings may lack preflights.
 pub(super) fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

@@ -27,7 +27,7 @@ const INITIAL_PTO: Duration = Duration::from_millis(999);
 
 pub(super) struct RoomFactory {
     pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
-    /// End of the handshake, in nanoseconds of the monotonic clock; unset before.
+    /// End of the handshake, in nanoseconds of the monotonic clock; unset until then.
     pub(super) completed_ns: Arc<OnceLock<u64>>,
 }
 

@@ -32,7 +32,7 @@ pub const DATAGRAM_BYTES: u16 = 1200;
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// The congestion controls that quinn and Linux share.
+/// The congestion control algorithms that quinn and Linux share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
     /// CUBIC (RFC 9438).
@@ -42,7 +42,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the congestion control with the kernel's `name`; `None` if quinn does not have it.
+    /// Returns the algorithm that the kernel calls `name`; `None` if quinn does not have it.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),
@@ -55,9 +55,9 @@ impl CongestionControl {
 /// Settings of both ends of QUIC connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The congestion control.
+    /// The congestion control algorithm.
     pub congestion_control: CongestionControl,
-    /// Initial congestion window, in TCP segments of 1448 bytes: as many bytes as TCP has.
+    /// Initial congestion window, counted in TCP segments of 1448 bytes so that it equals TCP's window.
     pub initial_window_segments: u32,
     /// True if origins issue and accept address tokens.
     pub address_tokens: bool,
@@ -108,8 +108,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes the TLS handshake of a QUIC connection: `resumed` from a ticket or not, `complete` or not, with
-/// `early_bytes` bytes of early data. Cipher suite and group are `provider`'s first: both ends prefer them.
+/// Describes the TLS handshake of a QUIC connection: the arguments become fields of the result. The cipher
+/// suite and group are the first of `provider`, because both ends prefer them.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

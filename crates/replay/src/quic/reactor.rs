@@ -29,7 +29,7 @@ struct Reactor {
     /// Number of times that the thread was about to wait because no task was ready.
     turn: u64,
     waking: Vec<Waker>,
-    /// Wakers by the timer's deadline on the monotonic clock, and the timer's number.
+    /// Wakers of the set timers, by deadline on the monotonic clock and by timer number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
     /// The kernel timer; `None` before its first use, and if file descriptors are exhausted.

@@ -79,7 +79,7 @@ pub(super) struct CountedSocket {
 }
 
 impl CountedSocket {
-    /// Opens a UDP socket at `local`, a port of `0.0.0.0` or `[::]`, and counts its packets in `table`. A
+    /// Opens a UDP socket on a port of `0.0.0.0` or `[::]` (`local`), and counts its packets in `table`. A
     /// client's socket connects to `origin`; servers pass `None`. Fails outside of a [`reactor::Runtime`].
     pub(super) fn new(
         local: SocketAddr,

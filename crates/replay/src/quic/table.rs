@@ -25,7 +25,7 @@ pub struct QuicEvidence {
     pub traffic: Traffic,
     /// Packets that this end declared lost (RFC 9002 section 6).
     pub lost: u64,
-    /// Smoothed RTT of this end in microseconds.
+    /// Smoothed RTT that this end measured, in microseconds.
     pub rtt_us: u64,
 }
 
@@ -78,7 +78,7 @@ impl QuicTable {
         self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
     }
 
-    /// Returns packets, bytes and RTT of every connection since the last call of [`QuicTable::forget`].
+    /// Returns the packets, bytes and RTT of every connection since the last [`QuicTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEvidence> {
         self.0.with(|connections| {
             let mut evidence = connections.seen.clone();

@@ -60,7 +60,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// The kind of certificates whose size `chain_bytes` imitates. For information only: has no other effect.
+    /// Kind of certificate whose size `chain_bytes` imitates, if any. For information only: has no effect.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -110,7 +110,7 @@ pub enum SessionStart {
 pub enum TicketState {
     /// The tickets are valid.
     Valid,
-    /// Client and origin disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
+    /// Client and origin disagree on the age. Sessions resume without early data (RFC 8446 section 8.3).
     Stale,
     /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,
@@ -119,7 +119,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which to set the client's clock ahead, so that its tickets get into this state.
+    /// Returns the time by which the client's clock must be ahead for its tickets to be in this state.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
@@ -156,7 +156,7 @@ pub enum Version {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyShare {
-    /// `X25519MLKEM768`, as in browsers since 2024, and X25519. Its 1.2 kB do not fit into a SYN.
+    /// `X25519MLKEM768` and X25519, as in browsers since 2024: the `ClientHello` does not fit into a SYN.
     X25519MlKem768,
     /// Only ML-KEM-1024: 1,568 bytes.
     MlKem1024,
@@ -166,7 +166,7 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates. The kinds differ only in the size of the chain: origins always sign with ECDSA.
+/// A kind of certificate. The kinds differ only in the size of the chain: origins always sign with ECDSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -192,7 +192,7 @@ pub enum CertificateCompression {
     Zlib,
 }
 
-/// Encrypted `ClientHello` (RFC 9849).
+/// A client's use of Encrypted `ClientHello` (RFC 9849).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ech {
@@ -202,7 +202,7 @@ pub enum Ech {
     Grease,
 }
 
-/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. Stores
+/// Creates the configuration of an origin with its certificate (`identity`) and these ALPN protocols. Stores
 /// the sessions in `sessions` unless `settings` allow no tickets. Stateless tickets would permit replays of
 /// early data (RFC 8446 section 8.1). Logs the connections' secrets to `keys`, if given.
 ///

@@ -77,7 +77,7 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// A client's clock for the age of its tickets: the system's time, plus all times given to [`Self::advance`].
+/// A client's clock for the age of its tickets: the system's time plus the durations of [`Self::advance`].
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
