@@ -27,9 +27,9 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// Number of session tickets per host that the client surely has after a visit, if the host sent as many.
+    /// Number of session tickets per host that the client still has after a visit, if the host sent enough.
     pub tickets_left: u8,
-    /// True if the client forces https for a list of hosts. Generated HTML then uses other host names.
+    /// True if the client forces https for hosts on a built-in list. Generated HTML then uses made-up hosts.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
@@ -38,7 +38,7 @@ pub struct Capabilities {
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
     /// Maximum real time in seconds for which a virtual machine with this client may write nothing, before it
-    /// is killed. Transactions extend this time.
+    /// is killed. Jobs with transactions get more time.
     pub silence_s: u64,
 }
 
@@ -89,8 +89,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of the client that loads the page. `profile` (like a browser, or like `mget`) determines the
-/// values of `None` settings that are also fields of [`Policy`], such as `connections_per_host`.
+/// The settings of the client that loads the page. If a setting that is also a field of [`Policy`] is `None`,
+/// such as `connections_per_host`, the policy of `profile` determines its value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

@@ -167,8 +167,8 @@ impl Network {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
-    /// Returns true if the kernel's emulation of the link (`netem`, `tbf`) delays each packet exactly as the
-    /// crate `fastopen_link` does. Returns false with a varying rate, an AQM, jitter, or different RTTs.
+    /// Returns true if the kernel's link emulation (`netem`, `tbf`) delays each packet exactly as the crate
+    /// `fastopen_link` does. Returns false with a varying rate, an AQM, jitter, or hosts of different RTTs.
     pub fn kernel_matches_model(&self) -> bool {
         // With jitter, netem reorders packets. With a rate too, it removes the jitter of packets that wait.
         let is_plain =
@@ -237,8 +237,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns an upper bound of a packet's queueing delay, in microseconds; `None` if no bound is known.
-    /// `seen` is the longest observed queue in bytes; `None` to assume a full queue (`queue_bytes`).
+    /// Returns an upper bound on a packet's queueing delay in microseconds; `None` if no bound is known.
+    /// `seen` is the longest observed queue in bytes. If `None`, a full queue (`queue_bytes`) is assumed.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -247,8 +247,8 @@ impl LinkDirection {
         }
     }
 
-    /// Converts the settings to those of the link emulator `fastopen_link`, with a one-way `delay` and the
-    /// `seed` of random losses and jitter. Errors begin with `way` (`down` or `up`) and the key: `down.loss`.
+    /// Converts the settings to those of the link emulator `fastopen_link`. `delay` is the one-way delay, and
+    /// `seed` seeds random losses and jitter. Errors begin with `way` and the wrong key, such as `down.loss`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -317,11 +317,11 @@ pub enum ListenerFastOpen {
     /// `TFO_SERVER_ENABLE` and `TFO_SERVER_COOKIE_NOT_REQD`: data is accepted with any cookie or none.
     #[serde(rename = "0x202")]
     CookieNotRequired = 0x202,
-    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a Fast Open queue, as long as its
-    /// backlog unless the listener sets a length.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: every listener has a Fast Open queue. Its length is
+    /// the length of the backlog, unless the listener sets another length.
     #[serde(rename = "0x402")]
     EveryListener = 0x402,
-    /// `TFO_SERVER_ENABLE`, `TFO_SERVER_COOKIE_NOT_REQD` and `TFO_SERVER_WO_SOCKOPT1`.
+    /// `TFO_SERVER_ENABLE` with both options: `TFO_SERVER_COOKIE_NOT_REQD` and `TFO_SERVER_WO_SOCKOPT1`.
     #[serde(rename = "0x602")]
     EveryListenerCookieNotRequired = 0x602,
 }
@@ -356,7 +356,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the QUIC settings; `None` without HTTP/3, or if the QUIC library lacks the congestion control.
+    /// Returns the QUIC settings; `None` without HTTP/3, or if QUIC does not support `congestion_control`.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -376,8 +376,8 @@ impl Job {
         }
     }
 
-    /// Returns the order of requests and the limits of connections for the built-in page loader. With
-    /// persistent connections, the loader opens only one to a host that multiplexes, as browsers do.
+    /// Returns the order of requests and the limits of connections for the built-in page loader. If
+    /// connections are persistent, the loader opens only one to each HTTP/2 or HTTP/3 server, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -433,8 +433,8 @@ impl OriginSettings {
         }
     }
 
-    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers use
-    /// HTTP/1.1 (or 1.0 if their host uses it), independently of the version over TLS.
+    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, a host's version applies
+    /// only over TLS: its cleartext servers use HTTP/1.1, or HTTP/1.0 if this is the host's version.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
@@ -453,12 +453,12 @@ impl OriginSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// The recorded body of each resource. If its body was not recorded, a body of dots of the same size.
+    /// The recorded body of each resource, or a body of dots of the same size if no body was recorded.
     #[default]
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests with a query that was not recorded.
+    /// Recorded responses with headers. For an unrecorded URL query, the response for the nearest query.
     Recorded,
 }
 

@@ -128,7 +128,7 @@ pub struct MeasuredRtt {
     pub samples: usize,
 }
 
-/// The requested (`asked`) and the measured rate in bit/s; `None` for no limit or no measurement.
+/// The requested (`asked`) and the measured rate in bit/s; `None` if there is no limit or no measurement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRate {
@@ -299,7 +299,7 @@ pub struct LookupRecord {
     pub resolver: ResolverRecord,
 }
 
-/// The resolver's counts for the lookup of one name.
+/// The number of DNS queries that the resolver received for one name, and the number of its answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolverRecord {
@@ -335,7 +335,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The client stopped this response, and took the missing rest from another response for the same URL.
+    /// The client aborted this response, and used the rest of another response with the same URL.
     Shared,
 }
 
@@ -360,7 +360,7 @@ pub struct ConnectionRecord {
     pub address: Option<IpAddr>,
 }
 
-/// Packet counts of a QUIC connection, from both ends' sockets or an external client's network interface.
+/// Packet counts of a QUIC connection, from the sockets, or from the network interface of an external client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -369,8 +369,8 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. If an end did not count its lost packets, assumes
-    /// that it lost one if `otherwise` is true.
+    /// Returns true if either end declared a packet lost. If an end did not report lost packets, the result
+    /// for this end is `otherwise`.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
@@ -450,8 +450,8 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a TLS handshake, without the origin's view. The handshake was complete at
-    /// `secured_ns`, after the client had sent and received these numbers of bytes.
+    /// Creates the record of a TLS handshake without the origin's observations (`origin`). The handshake was
+    /// complete at `secured_ns`. By then, the client had sent `sent_bytes` and received `received_bytes`.
     pub fn new(handshake: tls::Handshake, sent_bytes: u64, received_bytes: u64, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
@@ -527,9 +527,9 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Returns the growth of the counts since the earlier record `before`. Other values, such as delays, stay
-    /// those of this record. `packets` and `bytes` may shrink, because the link may drop packets that it has
-    /// counted. Their growth is then 0.
+    /// Returns the growth of the counts since the earlier record `before`. Copies other values, such as
+    /// delays, from this record. The growth of `packets` or `bytes` is 0 if the count has fallen: the link
+    /// may later drop packets that it has counted.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {

@@ -69,15 +69,15 @@ pub struct FloodPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FloodCookies {
-    /// SYNs without cookies and data.
+    /// SYNs with neither cookies nor data.
     None,
-    /// SYNs with data and with cookies that no key generates.
+    /// SYNs with data and invalid cookies.
     Invalid,
-    /// SYNs with data and with the valid cookies of their source addresses.
+    /// SYNs with data and valid cookies for their source addresses.
     Valid,
 }
 
-/// The results of a [`TransactionsPlan`], and the reasons if the results are invalid.
+/// The results of a [`TransactionsPlan`]. If they are invalid, `invalid` has the reasons.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsRecord {

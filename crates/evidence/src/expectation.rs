@@ -13,7 +13,7 @@ pub struct Expectation {
     pub fast_open: Option<FastOpen>,
     /// The permitted use of session tickets from a visit before the load: none, resumption, or early data.
     pub visit: SessionStart,
-    /// Number of valid session tickets for each host that the client has when the load begins.
+    /// Number of valid session tickets that the client has for each host when the load begins.
     pub tickets_before: u8,
     /// The early data (0-RTT data) that the client may send, and the origins' treatment of this data.
     pub early_data: EarlyData,
@@ -28,7 +28,7 @@ pub enum EarlyData {
     Accepted,
     /// The origins reject early data.
     Rejected,
-    /// Only tickets that the client receives during the load are valid for early data, not those from before.
+    /// A ticket is valid for early data only if the client received it during this load.
     OfThisLoad,
 }
 
@@ -41,12 +41,12 @@ pub struct FastOpen {
     pub syn_data: SynData,
 }
 
-/// The connections whose SYN data must be acknowledged, if they carried requests and lost no packet.
+/// The connections whose SYN data must be acknowledged, unless they carried no request or lost a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
     /// The SYN data of every connection must be acknowledged.
     EveryConnection,
-    /// Only connections opened after the client received the host's cookie must have acknowledged SYN data.
+    /// The SYN data of connections opened after the client received the host's cookie must be acknowledged.
     AfterCookie,
 }
 

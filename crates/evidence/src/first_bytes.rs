@@ -100,7 +100,8 @@ impl Observations<'_> {
     }
 
     /// Returns the maximum number of round trips until a connection's first response arrives, and the maximum
-    /// time in microseconds to transmit request and response. `least` is the minimum number of round trips.
+    /// time in microseconds to transmit the request and response. `least` is the minimum number of round
+    /// trips.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -208,7 +209,7 @@ fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the time in microseconds to transmit `bytes` and 5 % for headers; 0 if there is no fixed rate.
+/// Returns the time in microseconds to transmit `bytes` bytes plus 5 % for headers; 0 without a fixed rate.
 fn wire_us(direction: &LinkDirection, bytes: u64) -> u64 {
     direction.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

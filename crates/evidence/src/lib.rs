@@ -176,8 +176,8 @@ impl Observations<'_> {
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
-    /// Returns true if the connection may have lost a packet. For QUIC, whose losses external clients do not
-    /// report, any loss on the link then counts.
+    /// Returns true if the connection may have lost a packet. If an end of a QUIC connection does not report
+    /// its losses, any packet loss on the link counts.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }

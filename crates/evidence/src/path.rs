@@ -97,7 +97,7 @@ impl Effect {
     }
 
     /// Returns true if Fast Open is possible despite the middlebox and the TCP settings. If the client has no
-    /// cookie at first (`SynData::AfterCookie`), it must also be able to receive one from the host.
+    /// cookie at first (`SynData::AfterCookie`), the client must also be able to receive one from the host.
     fn permits(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -127,8 +127,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Yields the connections on which a middlebox keeps one end from getting answers; none if the job turns
-    /// off the kernel's detection of such black holes. `end` returns the `TCP_INFO` of this end.
+    /// Yields the connections on which a middlebox keeps one end from getting answers. Yields none if the job
+    /// turns off the kernel's detection of black holes. `end` returns the `TCP_INFO` of this end.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,

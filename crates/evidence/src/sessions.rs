@@ -68,8 +68,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if the first request is known to be safe (RFC 9110 section 9.2.1). It is unknown if the
-    /// records lack a request of the connection, such as a CORS preflight.
+    /// Returns true if the first request is known to be safe (RFC 9110 section 9.2.1). The first request is
+    /// unknown if the records lack a request of the connection, such as a CORS preflight.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;
@@ -90,8 +90,8 @@ impl Observations<'_> {
     }
 }
 
-/// Checks that client and origin agree on which connections resumed a session, and that at least `due`
-/// (the client's tickets for `host`) did. Without tickets, the first connection must not resume a session.
+/// Checks that client and origin agree on which connections resumed a session. With `due` tickets for `host`,
+/// at least that many connections must resume one. Without tickets, the first connection must not.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
     let disagrees = |tls: &TlsRecord| tls.origin.as_ref().is_some_and(|origin| origin.resumed != tls.resumed);
     if let Some((_, tls)) = all.iter().find(|(_, tls)| disagrees(tls)) {

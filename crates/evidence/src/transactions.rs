@@ -41,13 +41,13 @@ pub struct Outcome {
     pub answered: u64,
     /// Monotonic times of the first and the last complete response, in nanoseconds; `None` if there is none.
     pub answered_ns: Option<(u64, u64)>,
-    /// Transactions whose response has another status or body size than the requested resource of the page.
+    /// Transactions whose response differs from the page's resource in its status or body size.
     pub wrong_responses: u64,
-    /// The errors of failed transactions, and how often each occurred.
+    /// Number of failed transactions for each error.
     pub failures: BTreeMap<String, u64>,
     /// Connections whose SYN data was acknowledged.
     pub syn_data: u64,
-    /// Connections whose SYN data was not acknowledged: it was refused, or the SYN was sent again without it.
+    /// Connections whose SYN data was refused, or whose SYN was retransmitted without data.
     pub fallbacks: u64,
     /// Segments that the client retransmitted.
     pub retransmits: u64,
@@ -82,7 +82,7 @@ pub struct RunObservations<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// Time in microseconds by which the link may forward packets late. One packet in 100 may be even later.
+    /// Time in microseconds by which the link may forward a packet late. One packet in 100 may be even later.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,

@@ -36,9 +36,9 @@ const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;
 
-/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) with Fast Open. Writes records about
-/// it to the open descriptor number REPORT. When the command and its children have ended, returns its exit
-/// code, or 128 + the signal that ended it.
+/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) with Fast Open. Writes a report as
+/// JSON Lines to the open descriptor with the number REPORT. When the command and its children have ended,
+/// returns the command's exit code, or 128 + the number of the signal that ended the command.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -60,11 +60,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     run_with(command, Records(report), Network::Machine, false, &mut |_, _| {})
 }
 
-/// Runs a command in the calling thread's network namespace, even if Fast Open is disabled there. Returns its
-/// exit code when it has ended, even if its children still run. Writes records about it to `report`. If
-/// `isolated` is true, the command has no capabilities, cannot change its mounts, and can only create
-/// Internet, UNIX and netlink sockets. Reaps all children of this process, and passes their process IDs and
-/// statuses, except for those of the command, to `reaped`.
+/// Runs a command in the calling thread's network namespace, even if Fast Open is disabled there. Returns the
+/// command's exit code when it has ended, even if its children still run. Writes records about the command to
+/// `report`. If `isolated` is true, the command has no capabilities, cannot change its mounts, and can only
+/// create Internet, UNIX and netlink sockets. Reaps all children of this process. Calls `reaped` with the
+/// process ID and status of each, except the command.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }
@@ -120,7 +120,7 @@ fn run_with(
 }
 
 /// Takes ownership of the inherited descriptor with this number, and sets it close-on-exec. Returns None if
-/// it is not open or is a standard stream.
+/// the descriptor is not open or is a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;

@@ -22,7 +22,7 @@ pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Re
     socket.bind(&SocketAddr::new(any, port.unwrap_or(0)).into())
 }
 
-/// Reads a `sockaddr_in` or `sockaddr_in6`. Returns None if the bytes are of another family or too few.
+/// Reads a `sockaddr_in` or `sockaddr_in6`; `None` if the bytes are incomplete or of another address family.
 pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
     // SAFETY: the bytes fit into the storage, whose rest is 0.
     let read = unsafe {

@@ -21,11 +21,11 @@ use crate::Error;
 /// Minimum `addrlen` of `connect` for a TCP socket: the size of `struct sockaddr_in`.
 const SHORTEST: u32 = 16;
 const LONGEST: u32 = 128; // sizeof(struct sockaddr_storage)
-/// Usual `addrlen` of a UNIX socket, by which the filter recognizes it, because it cannot read the address.
+/// Usual `addrlen` of a UNIX socket. The filter cannot read the address, so it checks only the length.
 const UNIX: u32 = 110; // sizeof(struct sockaddr_un)
 
 /// The filter: suspends `listen`, `getpeername`, calls that send (and connect) with `MSG_FASTOPEN`, and
-/// `connect` if `addrlen` is within the limits and not [`UNIX`].
+/// `connect` if `addrlen` is from [`SHORTEST`] to [`LONGEST`] but not [`UNIX`].
 static PROGRAM: [sock_filter; 19] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 15),
@@ -49,7 +49,7 @@ static PROGRAM: [sock_filter; 19] = [
 ];
 
 /// Starts `command` under the seccomp filter, from a new thread that calls `prepare` first. Returns the
-/// descriptor from which to read suspended calls, the process, and its time of `exec` (monotonic, in ns).
+/// descriptor from which to read suspended calls, the process, and the monotonic time of `exec` in ns.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
@@ -83,8 +83,8 @@ fn report_exec(command: &mut Command) -> io::Result<OwnedFd> {
     Ok(reader)
 }
 
-/// Installs the seccomp filter on this thread and its later children, and returns the descriptor of suspended
-/// calls. Without `CAP_SYS_ADMIN`, this sets `no_new_privs`: set-user-ID programs then gain no privileges.
+/// Installs the seccomp filter on this thread and its later children. Returns the filter's listener
+/// descriptor. Without `CAP_SYS_ADMIN`, sets `no_new_privs`: set-user-ID programs then gain no privileges.
 fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {

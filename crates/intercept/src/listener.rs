@@ -45,7 +45,7 @@ impl Listener {
         Self(descriptor)
     }
 
-    /// Returns POLLIN if a suspended system call waits, and POLLHUP once all processes with the filter ended.
+    /// Returns POLLIN if a suspended call waits, and POLLHUP if all processes under the filter have ended.
     pub(crate) fn ready(&self) -> PollFlags {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }

@@ -64,11 +64,11 @@ pub struct Report {
     pub traffic: Traffic,
     /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
-    /// Growth of the network namespace's Fast Open counters, which also count other processes.
+    /// Growth of the network namespace's Fast Open counters, which also reflect other processes.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
-    /// The first thousand connections in the order of `connect`; left out for `fastopen exec`.
+    /// The first thousand connections in the order of the `connect` calls; left out for `fastopen exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<Connection>>,
 }

@@ -318,8 +318,8 @@ impl Supervisor {
         self.tally(peer).add(&counted);
     }
 
-    /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
-    /// connections get client ports from `next_port` on (None: the kernel's choice).
+    /// Returns the connections since the last call, including open ones, in the order of the `connect` calls.
+    /// Later connections get client ports from `next_port` on; if it is `None`, the kernel chooses ports.
     pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         self.count_all()?;
         let observer = self.observer.get_or_insert_default();

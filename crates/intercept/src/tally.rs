@@ -8,8 +8,8 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of TCP connections by outcome. A connection counts in `connections`, and in one of `established`,
-/// `failed`, `unused` (no packet was sent), `elsewhere` (in another network namespace) and `unknown`.
+/// Counts of TCP connections by outcome. `connections` is the sum of `established`, `failed`, `unused` (no
+/// packet was sent), `elsewhere` (in another network namespace) and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// TCP sockets for which the program called `connect`.

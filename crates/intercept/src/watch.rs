@@ -19,8 +19,8 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 /// Maximum time for which a SYN waits for data to carry. It is long, because browsers always write first.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Intercepts a command's system calls (such as `connect`) until dropped. End the command before that,
-/// because these calls fail (ENOSYS) afterwards.
+/// Intercepts a command's system calls (such as `connect`) until dropped. End the command before you drop
+/// this value: the kernel makes the calls fail afterwards (ENOSYS).
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -43,8 +43,9 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command`, with Fast Open enabled on its connections but not on its listeners. First calls
-    /// `prepare` on the thread that starts it. Client ports count up from `first_port` (None: any ports).
+    /// Starts `command` on a new thread, after a call of `prepare` there. Enables Fast Open on connections,
+    /// but not on listeners. Client ports increase from `first_port`; if it is `None`, the kernel chooses
+    /// them.
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.
@@ -71,8 +72,8 @@ impl Watch {
         Ok(Started { child, at_ns, watch })
     }
 
-    /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
-    /// connections get client ports from `next_port` on (None: the kernel's choice).
+    /// Returns the connections since the last call, including open ones, in the order of the `connect` calls.
+    /// Later connections get client ports from `next_port` on; if it is `None`, the kernel chooses ports.
     ///
     /// # Errors
     /// Returns an error if the kernel does not list its sockets (`sock_diag`), or the interception has ended.
