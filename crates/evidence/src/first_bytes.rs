@@ -15,10 +15,10 @@ const TLS_RECORD: u64 = 16_384;
 /// Bytes of payload in a QUIC datagram of 1,200 bytes, which every path must carry (RFC 9000 section 14).
 const DATAGRAM: u64 = 1150;
 
-/// Upper bound of the bytes that one end sends for a SYN and acknowledgments, or for a resumed handshake.
+/// Upper bound on the bytes that one end sends for a SYN and acknowledgments, or for a resumed handshake.
 const HANDSHAKE: u64 = 600;
 
-/// Upper bound of the bytes that a client or server sends in padded QUIC datagrams before the first response:
+/// Upper bound on the bytes that a client or server sends in padded QUIC datagrams before the first response:
 /// four of at most 1252 bytes. Datagrams with Initial packets are padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
 
@@ -99,9 +99,8 @@ impl Observations<'_> {
                 || no_queue && asked_first && !connection.multiplexed && !self.job.origins.single_threaded)
     }
 
-    /// Returns the maximum number of round trips until a connection's first response arrives, and the maximum
-    /// time in microseconds to transmit the request and response. `least` is the minimum number of round
-    /// trips.
+    /// Returns the maximum number of round trips before a connection's first response, and the maximum time
+    /// in microseconds to transmit the request and response. `least` is the minimum number of round trips.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -204,7 +203,7 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns the maximum bytes of all packets that acknowledge `bytes` bytes, sent in `segment`-byte segments.
+/// Returns the maximum total bytes of acknowledgments for `bytes` bytes sent in `segment`-byte segments.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }

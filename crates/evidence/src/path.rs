@@ -17,7 +17,7 @@ const SYN_RETRANSMITTED: u8 = 3;
 
 /// Minimum number of retransmissions of a socket at its third timeout in a row (a suspected black hole).
 const LEAST_RETRANSMITS: u32 = 2;
-/// Maximum number of retransmissions of a socket after three timeouts in a row: 3, and a tail loss probe.
+/// Maximum number of retransmissions of a socket after three timeouts in a row: 3, and 1 tail loss probe.
 const MOST_RETRANSMITS: u32 = 4;
 /// Shortest time until a socket's third timeout in a row: 200 ms (`TCP_RTO_MIN`), doubled by each timeout.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;

@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use super::{FASTOPEN_COUNTERS, grown};
 use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
-/// Maximum share of late transactions in a valid run. A larger share shows the generator's limit.
+/// Maximum share of late transactions in a valid run. A larger share means that the generator is too slow.
 const LATE_SHARE: f64 = 0.01;
 /// Maximum relative error of the rate at which the transactions of a valid run begin.
 const RATE_ERROR: f64 = 0.001;
 
-/// Upper bound of histograms of times, in microseconds. Longer times are counted as this time.
+/// Largest time in histograms, in microseconds. Longer times are counted as this time.
 const LONGEST_US: u64 = 600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 4;
 

@@ -64,7 +64,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
 /// command's exit code when it has ended, even if its children still run. Writes records about the command to
 /// `report`. If `isolated` is true, the command has no capabilities, cannot change its mounts, and can only
 /// create Internet, UNIX and netlink sockets. Reaps all children of this process. Calls `reaped` with the
-/// process ID and status of each, except the command.
+/// process ID and status of each child except the command.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }

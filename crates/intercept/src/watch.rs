@@ -44,8 +44,7 @@ pub struct Started {
 
 impl Watch {
     /// Starts `command` on a new thread, after a call of `prepare` there. Enables Fast Open on connections,
-    /// but not on listeners. Client ports increase from `first_port`; if it is `None`, the kernel chooses
-    /// them.
+    /// but not on listeners. Client ports increase from `first_port`; if `None`, the kernel chooses them.
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.

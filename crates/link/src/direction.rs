@@ -14,7 +14,7 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages, such as loss and the queue, stored until they leave the link.
     departures: DelayLine<P>,
-    /// Time at which a stage next releases a packet from its queue, and the stage's index; `None` if never.
+    /// Time at which a stage next releases a queued packet, and the stage's index; `None` if none is queued.
     due: Option<(Nanos, usize)>,
     /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,
@@ -69,7 +69,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` bytes as dropped, which [`Direction::offer`] has counted as accepted.
+    /// Counts a packet of `bytes` bytes as dropped, and no longer as accepted by [`Direction::offer`].
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

@@ -3,8 +3,8 @@
 use crate::{Direction, DirectionConfig, Nanos};
 
 /// Returns the time between the first and the last arrival if `packets` packets of `bytes` bytes each are
-/// sent at once over one direction of an idle link; 0 for fewer than two packets. Of `config`, only the rate
-/// matters: no packet is lost, and all have the same delay. If the rate is a recorded
+/// sent at once over one direction of an idle link; 0 for fewer than two packets. Depends only on the rate in
+/// `config`: no packet is lost, and all have the same delay. If the rate is a recorded
 /// [`Trace`](crate::Trace) of delivery times, the packets are sent at its start.
 pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nanos {
     let released = released(config, packets, bytes);

@@ -130,7 +130,7 @@ pub struct Header {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol number of the payload; for an IPv6 packet with extension headers, of the first extension.
+    /// Protocol number of the payload. If an IPv6 packet has extension headers, the number of the first one.
     pub protocol: u8,
     /// True for an IPv4 fragment, including the first one.
     pub fragment: bool,

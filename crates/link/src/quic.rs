@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, after_packet(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet; `None` if incomplete. `rest` begins after the packet's connection IDs.
+/// Returns the bytes after a packet; `None` if the packet is cut off. `rest` begins after its connection IDs.
 fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -63,7 +63,7 @@ fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits off a field that starts with its length in one byte, such as a connection ID; `None` if cut off.
+/// Splits off a field that follows its length byte, such as a connection ID; `None` if it is cut off.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())

@@ -62,8 +62,8 @@ pub enum Verdict {
 
 /// A stage that the packets of one direction of the link pass, such as random loss, a queue or a delay.
 pub trait Stage<P>: Send {
-    /// Decides whether to pass, hold, drop, answer or keep a packet that arrives at `now`. Times must not
-    /// decrease between calls, so only a direction's last stage may hold packets until decreasing times.
+    /// Decides whether to pass, hold, drop, answer or keep a packet that arrives at `now`. `now` must not
+    /// decrease between calls, so only a direction's last stage may release held packets out of order.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An

@@ -25,7 +25,7 @@ pub struct Page {
     /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Time in microseconds by which the load event follows the last response that it waits for.
+    /// Time in microseconds between the last response that the load event waits for and the event itself.
     #[serde(default)]
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
@@ -64,7 +64,7 @@ pub enum Initiators {
     Inferred,
     /// Some initiators were recorded, and others inferred.
     Mixed,
-    /// The author of the page wrote the initiators down.
+    /// The author of the page specified all initiators.
     Declared,
 }
 

@@ -47,7 +47,7 @@ pub struct Resource {
     /// Size of the status line, headers and blank line.
     #[serde(default = "default_response_header_bytes")]
     pub response_header_bytes: u64,
-    /// Size of the response body as it is sent, with any content coding.
+    /// Size of the response body as sent, after any content coding such as gzip.
     pub body_bytes: u64,
     /// Time from the last byte of the request to the first byte of the response, at the server.
     #[serde(default)]
@@ -71,7 +71,7 @@ pub struct Resource {
     /// The relation of the request to the load event: awaited, not awaited, or sent after the event.
     #[serde(default)]
     pub phase: Phase,
-    /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
+    /// The Location of a 3xx response. The redirect leads to the first resource that this resource initiates.
     #[serde(default)]
     pub redirect_to: Option<String>,
     /// Freshness lifetime in seconds (RFC 9111 section 4.2); 0 if it is stale at once, `None` if unknown.
@@ -84,7 +84,7 @@ pub struct Resource {
     /// image in a `srcset` or `picture`, and other names that a mirrored site uses for the same file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Page loads have their own setting instead.
+    /// HTTP version of the recorded response; `None` if unknown. Page loads do not use this version.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
     /// Byte offset of the recorded body in `bodies_file`, the file of recorded responses; `None` if absent.

@@ -18,7 +18,7 @@ pub struct PageUrl {
     target_start: usize,
 }
 
-/// The reason why a text is not a valid page URL.
+/// The reason why a string is not a valid page URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}`: {problem}", abbreviated(.text))]
 pub struct UrlError {
@@ -30,7 +30,7 @@ impl PageUrl {
     /// Parses a URL and checks the rules that [`PageUrl`] lists.
     ///
     /// # Errors
-    /// Returns [`UrlError`] with the reason if the text breaks a rule.
+    /// Returns [`UrlError`] with the reason if the string breaks a rule.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
     }

@@ -52,9 +52,9 @@ pub enum Behaviour {
     DropSynack,
     /// Once a server has accepted the data in a SYN, drops all its packets of the flow, except SYN-ACKs.
     DropAnswers,
-    /// Drops each segment of a TLS `ClientHello` in several segments. Forwards SYNs.
+    /// Drops each segment of a TLS `ClientHello` that does not fit into one segment. Forwards SYNs.
     DropSplitHello,
-    /// Answers each segment of a TLS `ClientHello` in several segments with a RST. Forwards SYNs.
+    /// Sends a RST for each segment of a TLS `ClientHello` that does not fit into one segment. Forwards SYNs.
     RstSplitHello,
     /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,
@@ -97,7 +97,7 @@ impl PathRule {
 }
 
 /// Returns an endless iterator that decides for each host if it is behind the middlebox: with probability
-/// `share` (0 to 1), independently of other hosts. With one seed, a larger share only adds hosts.
+/// `share` (0 to 1), independently of other hosts. With the same seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     let mut draws = Draws::new(share, seed);
     std::iter::repeat_with(move || draws.draw())

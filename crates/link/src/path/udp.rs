@@ -71,7 +71,7 @@ impl<'a> UdpDatagram<'a> {
 pub(super) struct Datagrams {
     /// Token buckets of [`Behaviour::LimitUdp`]: down, then up.
     limits: [Bucket; 2],
-    /// Time of the client's first datagram in each flow, a pair of the client's port and the host.
+    /// Time of the client's first datagram in each flow. The key is the client's port and the host's address.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
     /// Flows in which the client has sent an Initial packet; true once the host has answered.
     initials: BTreeMap<(u16, IpAddr), bool>,

@@ -21,8 +21,8 @@ pub(super) const MAXPACKET: u64 = 1500;
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// Time from which packets are dropped, an interval after the delay rose above the target; `None` while
-    /// the delay is below the target, or at most one full packet waits.
+    /// Time at which dropping may start, an interval after the delay rose above the target; `None` while the
+    /// delay is below the target, or while at most one full packet waits.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,

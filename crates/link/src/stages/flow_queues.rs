@@ -116,13 +116,13 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
 /// Computes the hash that selects a packet's queue. Two flows with the same hash share a queue.
 struct FlowHash {
     seed: u64,
-    /// The addresses so far, each with its number in the order of their first packets.
+    /// The number of each address: 0 for the first address seen, 1 for the next one, and so on.
     addresses: BTreeMap<IpAddr, u32>,
 }
 
 impl FlowHash {
-    /// Hashes protocol, addresses and ports of an IP packet. If the packet has no ports, they count as 0. All
-    /// packets without a valid IP header have the same hash.
+    /// Hashes the protocol, addresses and ports of an IP packet, with 0 for missing ports. All packets
+    /// without a valid IP header have the same hash.
     fn of(&mut self, ip: &[u8]) -> u64 {
         let Some(header) = Header::of(ip) else { return mix(0, self.seed) };
         let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;

@@ -55,8 +55,8 @@ impl DirectionConfig {
     }
 }
 
-/// Creates the stages of one direction of the link, in the order in which packets pass them. A rate from a
-/// trace begins at `start`. A middlebox is the downlink's first stage, and precedes the uplink's delay.
+/// Creates the stages of one direction of the link, in the order in which packets pass them. A trace begins
+/// at `start`. A middlebox is the downlink's first stage, or comes just before the uplink's delay.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,

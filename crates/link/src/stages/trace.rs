@@ -17,10 +17,10 @@ pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NANOS_PER_MS: Nanos = 1_000_000;
 
-/// Sorted times at which the link can send one packet. They repeat endlessly, with the last one as period.
+/// Sorted times at which the link can send one packet. They repeat endlessly; the last time is the period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Times after the start of a period: not empty, not decreasing, and the last is not 0.
+    /// Sorted times since the start of a repetition. The list is not empty, and its last time is not 0.
     times: Vec<Nanos>,
 }
 
@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// A reason why a trace is invalid. Entries are counted from 1.
+/// A reason why a trace is invalid. Its message numbers the entries of the trace from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("trace {0}")]
 pub struct TraceError(String);

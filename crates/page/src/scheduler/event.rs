@@ -61,8 +61,8 @@ pub enum Event {
 
 /// An action that the driver performs. A `resource` is an index in [`crate::Page::resources`].
 ///
-/// Not every opened connection gets an [`Action::Close`]. There is none if the driver reported that the
-/// connection failed or was closed. Connections that are idle when the load is finished stay open, too.
+/// Not every opened connection gets an [`Action::Close`]. Connections get none if the driver has reported
+/// that they failed or were closed, or if they are idle when the load is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Action {

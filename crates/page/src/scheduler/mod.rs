@@ -121,9 +121,9 @@ impl Scheduler {
         [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` while the load event
-    /// waits for resources, and forever if one of these resources failed or was never requested. It may be
-    /// known before the load event itself, which happens after a processing time.
+    /// Returns the page load time, from [`Event::Start`] to the load event; `None` while the load event waits
+    /// for resources. The result stays `None` if one of these resources failed or was never requested. The
+    /// time may be known before the load event itself, which happens after a processing time.
     pub fn plt(&self) -> Option<Nanos> {
         self.discovery.plt()
     }

@@ -6,7 +6,7 @@ use crate::{Nanos, Page, Phase, Resource};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) requests: Vec<PlannedRequest>,
-    /// Time in nanoseconds by which the load event follows the last response that it waits for.
+    /// Time in nanoseconds between the last response that the load event waits for and the event itself.
     pub(crate) load_event_processing: Nanos,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
     }
 }
 
-/// Returns output number `seed` of a `SplitMix64` generator with state 0 (Steele, Lea, Flood, OOPSLA 2014).
+/// Returns the `seed`-th output of a `SplitMix64` generator with state 0 (Steele, Lea, Flood, OOPSLA 2014).
 fn split_mix(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -80,7 +80,7 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource true if the page load requests the resource.
+/// Returns, for each resource, true if the page load requests the resource.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {

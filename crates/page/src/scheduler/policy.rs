@@ -61,7 +61,7 @@ pub enum PolicyError {
     /// The named limit allows no connection, so nothing can be loaded.
     #[error("{0} is 0, but a client needs at least one connection")]
     NoConnections(&'static str),
-    /// [`Policy::processing_scale`] is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
+    /// [`Policy::processing_scale`] is not a number from 0 to [`Policy::MAX_PROCESSING_SCALE`].
     #[error("processing_scale of {0} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
     ProcessingScale(f64),
     /// [`Policy::phases`] lacks [`Phase::Load`], so the page load would not even request the main document.

@@ -433,7 +433,7 @@ impl Pool {
         self.idle_longest_first().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns an available connection to the resource's server: the last used, else the oldest unused one.
+    /// Returns an available connection for a resource: the last used one, otherwise the oldest unused one.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;

@@ -16,7 +16,7 @@ pub enum Piece {
     Filler(u64),
 }
 
-/// The texts that start and end a comment, such as `<!--` and `-->`. Comments pad a body to its size.
+/// The strings that start and end a comment, such as `<!--` and `-->`. Comments pad a body to its size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 

@@ -76,7 +76,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns two texts that describe a request and its deferred requests: `<img>` elements with the URLs,
+    /// Returns two strings that describe a request and its deferred requests: `<img>` elements with the URLs,
     /// which clients without scripts can read, and a JavaScript array of other values, such as delays.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
@@ -149,7 +149,7 @@ impl Writer<'_> {
         text + "]"
     }
 
-    /// Returns a CSS rule with the URL of request number `number`; `None` if CSS cannot load its type.
+    /// Returns a CSS rule that loads the request with index `number`; `None` if CSS cannot load its type.
     pub(super) fn rule(&self, number: usize) -> Option<String> {
         let reference = &self.references[number];
         let url = self.url(number).replace('\\', "\\\\");

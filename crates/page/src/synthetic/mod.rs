@@ -45,7 +45,7 @@ pub struct SyntheticPage {
     pub responses: Vec<SyntheticResponse>,
     /// For each resource, true if a browser requests it.
     pub requested: Vec<bool>,
-    /// The resources that a browser requests differently than in the page, such as too early or never.
+    /// The resources that a browser requests too early, too late or never.
     pub gaps: FidelityGaps,
     /// JavaScript arrays of requests that do not fit into a body. The body has only the index of the array.
     lists: Vec<String>,
@@ -56,8 +56,8 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
-    /// The resource's Content-Type in the page. If a browser would not accept the generated body with it, the
-    /// usual Content-Type of the resource's type, such as `text/css`.
+    /// The resource's Content-Type in the page, if a browser accepts the generated body with this type.
+    /// Otherwise the usual Content-Type of the resource's type, such as `text/css`.
     pub mime: String,
     /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,

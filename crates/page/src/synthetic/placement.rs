@@ -39,7 +39,7 @@ struct Placer<'a> {
     writer: Writer<'a>,
     /// For each request, the further requests that its response causes; empty once its body is written.
     children: Vec<Vec<usize>>,
-    /// For each request, the depth of nesting of the deferred requests, which start after its response.
+    /// For each request, the nesting depth of its deferred requests, which start after its response.
     depth: Vec<usize>,
     /// For each request, the further requests that the body of its response starts.
     held: Vec<Vec<usize>>,
@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes document `number`, whose `room` bytes are too few for references to all `children`. Writes only
-    /// indices of the injected script's lists, after `head` if there is room. Returns requests without room.
+    /// Writes indices of the injected script's lists into document `number`, whose `room` bytes are too few
+    /// for all references. Adds `head` if it fits. Returns `children` if no index fits, otherwise nothing.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -410,8 +410,8 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Joins `head` and the texts of `items` to a body of `len` bytes, padded with comments. Each text ends at
-/// its byte offset, or as near as the other texts permit. Texts without an offset are at the end.
+/// Joins `head` and the strings of `items` into a body of `len` bytes, padded with comments. Each string ends
+/// at its byte offset, or as near as the others permit. Strings without an offset are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.push(head);
