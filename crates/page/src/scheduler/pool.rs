@@ -265,7 +265,7 @@ impl Pool {
     }
 
     /// Handles the failure or close of a connection. Returns the resources that fail, because their requests
-    /// are not sent again on another connection.
+    /// are not retried on another connection.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -461,8 +461,8 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Removes and returns the most urgent request in the server's queue. For a connection that has carried a
-    /// request (`used_connection`), skips HTTP/1 requests that are sent again after a failure.
+    /// Removes and returns the most urgent request in the server's queue. If the connection has carried a
+    /// request (`used_connection`), skips HTTP/1 requests that are retried after a failure.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -488,7 +488,7 @@ impl Pool {
             .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// Returns true if the request for a resource is sent again after a failure, over HTTP/1. It then needs a
+    /// Returns true if the request for a resource is retried over HTTP/1. A retried request needs a
     /// connection without earlier requests, because a server may close a connection after any request.
     fn needs_unused_connection(&self, resource: usize) -> bool {
         // HTTP/1: RFC 9112 section 9.3.1. HTTP/2 retries on the next connection (RFC 9113 section 8.7).
