@@ -18,14 +18,14 @@ RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def tcp_handshake(connection: Connection) -> Span | None:
-    """Return start and end (ns) of a connection's TCP handshake; None if the client did not wait for one."""
+    """Return the start and end (ns) of a connection's TCP handshake; None if the client waited for none."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
 
 
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
-    """Return the longest sum of handshake times, in ns, over a chain of requests that wait for each other.
+    """Return the largest sum of handshake times, in ns, over any chain of dependent requests.
 
     `page` is the loaded page, and `record` is the record of its load. `handshake` returns the time span of a
     connection's handshake, by default of its TCP handshake. The times include queueing on the link. If only
@@ -67,7 +67,7 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
 
 
 class Carriers:
-    """Find the connection and the name lookup of each request in a page load."""
+    """The connection and the name lookup of each request in a page load."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -84,7 +84,7 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return start and end (ns) of the name lookup that delayed the request's new connection, or None."""
+        """Return the start and end (ns) of the name lookup that delayed the request's connection, if any."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:

@@ -138,7 +138,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """In a `with` block, convert SQLite's errors to InputError, which reports the file `place` as damaged."""
+    """In a `with` block, convert SQLite's errors to InputErrors that report the file `place` as damaged."""
     try:
         yield
     except sqlite3.DatabaseError as error:

@@ -72,7 +72,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run, from the creation of this object. As many repeats as fit into it are run."""
+    """A time limit for a run, from this object's creation. The run has as many repeats as time allows."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -123,9 +123,9 @@ def execute(
 
     `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has the recorded
     response bodies. `watch` is called after each event. `watched` selects additional data to store, such as
-    packets. When all jobs are done, `more_jobs` is called for further jobs, until it returns none. With
-    `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless `keep_going`, stop
-    early if the first loads with the same use of TFO are all invalid for the same reason.
+    packets. When all jobs are done, `more_jobs` is called for further jobs, until it returns an empty
+    sequence. With `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless
+    `keep_going`, stop early if the first loads with the same use of TFO are all invalid for the same reason.
 
     Return on KeyboardInterrupt. Raises the engine's InputError or MachineError. Finished loads are stored."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
@@ -263,8 +263,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Record a finished load. Raise _HopelessError if at least INVALID_ALIKE loads with its use of TFO
-        have finished, on all pages and with all setups, and all are invalid for the same reason."""
+        """Record a finished load. Raise _HopelessError if all finished loads with this use of TFO are invalid
+        for the same reason. These have to be at least INVALID_ALIKE loads, and cover all pages and setups."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

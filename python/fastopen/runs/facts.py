@@ -55,7 +55,7 @@ NOTHING_ELSE: Final = Watched()
 
 
 class Options(Facts):
-    """The options of the command that started a run, as far as resuming the run needs them."""
+    """The options of the command that started a run. Only those needed to resume the run are stored."""
 
     until: Until | None = None
     inputs: list[str] = []

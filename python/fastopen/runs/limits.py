@@ -62,7 +62,7 @@ class Limits:
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
         """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
-        or job, which may take less time. Raises InputError if it exceeds a limit, or the file is damaged."""
+        or job, whose time limit is lower. Raises InputError if it exceeds a limit, or the file is damaged."""
         if not lookup:
             self._size = 0
             for name in (FILE, f"{FILE}-wal"):
@@ -94,7 +94,7 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the JSON record of a load or network. Raises InputError if damaged or too large."""
+        """Decompress a JSON record of a load or network. Raises InputError if it is damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

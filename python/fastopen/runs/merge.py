@@ -146,7 +146,7 @@ class Merging:
                 raise InputError(message, run.place, "run it again into a new folder")
 
     def write(self, database: sqlite3.Connection, output: Path) -> None:
-        """Copy the chosen loads into `database`, the new run's, and their packets into the folder `output`.
+        """Copy the chosen loads into `database` (the new run), and their packets into the folder `output`.
         Raises InputError if runs disagree on a load that virtual time repeats exactly."""
         for planned in self._plan.jobs:
             for load in planned.job.loads:
@@ -175,8 +175,8 @@ class Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the loads chosen from `part`, which is open as `run`, into `database`, for `write`. `of_job`
-        maps the ids of jobs to their row numbers in `database`."""
+        """Copy the loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps the ids
+        of jobs to their row numbers in `database`."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
@@ -219,12 +219,12 @@ class Merging:
 
     @property
     def duplicates(self) -> tuple[str, ...]:
-        """Return texts such as `PATH: 3 loads` for the runs with loads that are copied from other runs."""
+        """Return a phrase such as `PATH: 3 loads` for each run with loads that are copied from other runs."""
         return tuple(f"{part.name}: {part.duplicates} loads" for part in self._parts if part.duplicates)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return texts on incomplete runs and on shards that no run has; empty if no load is missing."""
+        """Return messages about incomplete runs and shards that no run has; empty if no load is missing."""
         return tuple(self._missing()) if self.done < self.loads else ()
 
     def _missing(self) -> Iterator[str]:

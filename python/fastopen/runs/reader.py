@@ -127,7 +127,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(self.rows_of(_PAGES)), list(self.rows_of(_CELLS))
 
     def auto_engine(self) -> EngineName:
-        """Return the engine chosen for `--engine auto`, or without it an engine that the experiment names."""
+        """Return the engine chosen for `--engine auto`, else the first engine of the run."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -169,7 +169,7 @@ class RunReader(Closing):
         return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
-        """Return the number of loads that were run. A load with several attempts counts once."""
+        """Return the number of loads that were run. A load with several attempts is counted once."""
         return self._number("SELECT count(*) FROM loads WHERE attempt = 1")
 
     def attempts_done(self) -> int:
@@ -196,7 +196,7 @@ class RunReader(Closing):
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """Map the index of each cell that has results to its number of finished loads and its number of valid
-        loads. Only the last attempt at a load counts."""
+        loads. Only the last attempt at a load is counted."""
         # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self.rows_of(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -209,7 +209,7 @@ class RunReader(Closing):
     ) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
         """Yield the row and the record of each load, of all jobs or of the job with the id `job`. Records are
         decoded JSON that is not validated, so this is five times as fast as `load_records`. If `lost` is
-        given, do not raise errors of damaged records, but append them to `lost`, and continue if possible."""
+        given, append errors from damaged records to it instead of raising them, and continue if possible."""
         where, values = Listing(job=job).condition
         more = f"JOIN records ON records.load = loads.number {where}"
         query = _LOADS.format(record=", record_zlib", more=more, order="loads.number")
@@ -270,7 +270,7 @@ class RunReader(Closing):
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
         """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
-        or job, which may take less time. Raises InputError if the query takes too long."""
+        or job, whose time limit is lower. Raises InputError if the query takes too long."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)

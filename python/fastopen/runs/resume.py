@@ -1,4 +1,4 @@
-"""Restore the plan of a stored run. Check that its experiment and recorded responses are those requested."""
+"""Restore the plan of a stored run. Check that its experiment and recorded responses match those given."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -80,7 +80,7 @@ class RunStore(RunReader):
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Use an open database. `lock` is the lock on `folder`; None for a run in memory or only to read."""
+        """Use an open database. `lock` is the lock on `folder`; None if the run is in memory or read-only."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()
@@ -222,8 +222,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove from the stored plan the page loads that were not run before the time limit. Keep jobs of
-        the first repeat without any finished load, so that they are executed when the run is resumed."""
+        """Remove from the stored plan the page loads that were not run before the time limit. Keep a job of
+        the first repeat if none of its loads has finished, so that resuming the run executes it."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

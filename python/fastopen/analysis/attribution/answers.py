@@ -98,7 +98,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Answer `Which pages gain most and least?`, or return [] if fewer than two pages have a known saving."""
+    """Return the answer to `Which pages gain most and least?`; [] if fewer than two pages have a saving."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -187,8 +187,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield sentences on the change of the page load time, without and with TFO, from `first` to `second`,
-    which differ only in the setting `factor`. `named`: the values of the other varying settings, as text."""
+    """Yield sentences that compare the page load times of two table rows, without TFO and with TFO. The rows
+    differ only in the setting `factor`. `named`: the values of the other varying settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -316,9 +316,9 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on why TFO saved more time than handshakes take, or an empty text if it did not.
-    `where`: the network and settings, such as `20 ms`. `baseline` and `result`: the results without and with
-    TFO. `shorter`: possible causes as text, such as shorter waits other than handshakes."""
+    """Return a sentence on why TFO saved more time than the handshakes took, or an empty string if it did
+    not. `where`: the network and settings, such as `20 ms`. `baseline` and `result`: the results without and
+    with TFO. `shorter`: phrases on other waits that TFO shortened."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -17,7 +17,7 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean page load time over loads of one cell, and the mean times of the waits that it consists of."""
+    """The mean page load time of a cell's loads, divided into kinds of wait on the critical path."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
@@ -27,7 +27,7 @@ class Breakdown:
     handshakes: float
     """The number of TCP handshakes on the critical path."""
     ready_ms: float
-    """The time for which requests on the critical path were queued only for lack of a free connection."""
+    """The time for which requests on the critical path were queued only because no connection was free."""
     connections: float
     """The number of connections of a load, including connections that are not on the critical path."""
 
@@ -36,14 +36,14 @@ class Breakdown:
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return the change of each kind of wait from this breakdown to `after`, in ms. It is positive if the
-        wait grows. The changes add up to the change of the page load time."""
+        """Return the change in each kind of wait from this breakdown to `after`, in ms. It is positive if the
+        wait grows. The changes add up to the change in the page load time."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The load that reports show as an example of the loads of a cell, and its critical path. The examples
+    """The load that reports show as an example for a cell (`record`), and its critical path. The examples
     with and without TFO are from the repeat whose saving is nearest to the median. If this repeat has no
     valid load, the example is the load with the median page load time."""
 
@@ -54,7 +54,7 @@ class Shown:
 @dataclass(frozen=True)
 class Attribution:
     """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
-    Cells without a valid load, or whose loads only the servers observed, are left out."""
+    Cells are left out if no load is valid, or if only the servers observed the loads."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
@@ -64,8 +64,8 @@ def attribute(
     store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
 ) -> Attribution:
     """Divide the page load times of a run into kinds of wait, and choose the example loads for reports.
-    `rows`: all loads of the run. `loads_max`: the number of loads to analyse, shared equally among the cells,
-    but at least one for each cell. Loads near the median page load time are preferred."""
+    `rows`: all loads of the run. `loads_max`: the maximum number of loads to analyse, shared equally among
+    the cells, with at least one for each cell. Loads near the median page load time are preferred."""
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
     each = max(1, loads_max // max(len(of_cell), 1))

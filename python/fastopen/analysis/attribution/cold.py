@@ -1,6 +1,6 @@
-"""Compute the share of the TCP handshake in the time of cold requests: requests that wait for a handshake.
+"""Compute the fraction of their durations that cold requests spend waiting for the TCP handshake.
 
-This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
+This reproduces Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google."""
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests without TFO in one load of each page, on one network with one setup
-    (`place`), such as `20 ms`. A request is cold if it waited for the TCP handshake of its connection."""
+    """The durations of requests in loads without TFO: one load of each page, on one network with one setup
+    (`place`), such as `20 ms`. A request is cold if it waited for a TCP handshake."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
@@ -31,17 +31,17 @@ class ColdRequests:
 
     @property
     def cold_ms(self) -> list[float]:
-        """Return the durations of requests that waited for a TCP handshake, sorted."""
+        """Return the durations of the cold requests, sorted."""
         return sorted(took for took, waited in self.times_ms if waited)
 
     @property
     def without_ms(self) -> list[float]:
-        """Return the durations of `cold_ms`, each without its wait for the handshake, sorted."""
+        """Return the durations of the cold requests minus their waits for TCP handshakes, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property
     def shares(self) -> list[float]:
-        """Return the share of the TCP handshake in each duration of `cold_ms`, in percent, sorted."""
+        """Return the wait for the TCP handshake in percent of each cold request's duration, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -56,14 +56,14 @@ class ColdRequests:
 
     @property
     def share_of_all(self) -> float:
-        """Return the share of waits for TCP handshakes in the total duration of all requests, in percent."""
+        """Return the total wait for TCP handshakes, in percent of the total duration of all requests."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return the durations of requests in one load of each page without TFO, for each network and setup.
-    Leave out combinations of network and setup in which no request waited for a handshake."""
+    """Return the durations of requests in loads without TFO, for each combination of network and setup. Leave
+    out combinations in which no request waited for a handshake."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

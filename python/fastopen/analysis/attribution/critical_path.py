@@ -51,8 +51,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The chain of waits that the page load time (`plt_ns`) consists of, as segments without gaps. `ready_ns`
-    is the part of this time in which requests on the chain were queued only for lack of a free connection."""
+    """The chain of waits that make up the page load time (`plt_ns`), as segments without gaps. `ready_ns` is
+    the time for which requests on the chain were queued only because no connection was free."""
 
     plt_ns: int
     segments: tuple[Segment, ...]
@@ -89,8 +89,8 @@ class CompletedRequest:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the client began to look up the host or to open the connection. None if the response
-        was cached, or if an earlier request used the HTTP/1 connection."""
+        """Return when the client began to look up the host or to open the connection. Return None if the
+        response was cached, or if the request reused an HTTP/1 connection."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -122,7 +122,7 @@ class _Walk:
         self._cursor_ns = self._load_event_ns = plt_ns
         self.segments: list[Segment] = []
         self.ready: list[Span] = []
-        """The time spans in which requests on the path were queued only for lack of a free connection."""
+        """The time spans in which requests on the path were queued only because no connection was free."""
         self._handshakes = Handshakes(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
@@ -146,7 +146,7 @@ class _Walk:
         return last
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a wait to the path, from `start_ns` to the start of the earliest wait, unless it is empty."""
+        """Extend the path backwards to `start_ns` by a wait, unless the path starts earlier already."""
         start_ns = max(start_ns, 0)
         if start_ns < self._cursor_ns:
             self.segments.append(Segment(kind, start_ns, self._cursor_ns, resource))

@@ -39,7 +39,7 @@ class Place:
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result with TFO that reports are about: with warm cookies if measured, otherwise with
+        """Return the result that stands for TFO in reports: with warm cookies if measured, otherwise with
         cold cookies. Return None if the page was not loaded with TFO."""
         return headline_of(self.arms)
 
@@ -86,9 +86,9 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
-    """Group the rows of a page's table into curves for a figure, by the name of the curve. The rows of a
-    curve differ only in the factor `along`, such as the RTT, and are sorted by its values if these are
-    numbers. The name lists the values of the other factors that vary. It is empty if there are none."""
+    """Group the rows of a page's table into curves, and map the name of each curve to its rows. The rows of a
+    curve differ only in the factor `along`, such as the RTT. They are sorted by its values if these are
+    numbers. The name lists the values of the other varying factors. It is empty if no others vary."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -111,7 +111,7 @@ def axis_of(results: Results) -> Factor:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """The results of a run, and its load times divided into waits, as figures and reports need them."""
+    """The results of a run, and its load times divided into waits: the data for figures and reports."""
 
     results: Results
     attribution: Attribution
@@ -128,7 +128,7 @@ class RunAnalysis:
 
 
 def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
-    """Compute the results of a run with reasons for slow results, and divide its load times into waits.
+    """Compute the results of a run, find reasons for slow results, and divide load times into waits.
     `results`: the results of the run, if they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []

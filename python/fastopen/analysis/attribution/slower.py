@@ -66,14 +66,13 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return how many ns longer the request took from queueing to the last byte than `before`, the same
-        request in the faster load."""
+        """Return how many ns more than `before` the request took from queueing to the last byte. `before` is
+        the same request in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return how many ns longer the request took from sending to the last byte than `before`, the same
-        request in the faster load. The result is at most `later_ns`, because a request that is sent earlier
-        may take longer and still not end later."""
+        """Return how many ns more than `before` the request took from sending to the last byte, but at most
+        `later_ns`. A request that is sent earlier may take longer without ending later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -110,9 +109,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, number of a repeat) for each result that is slower with TFO than
-    without TFO, and for each page without TFO that loads more slowly than over the next longer RTT. The loads
-    of both results in this repeat are to be compared to find the reason."""
+    """Yield (faster result, slower result, repeat number) for each unexpectedly slow result. It is slower
+    with TFO than without TFO or, without TFO, slower than over the next longer RTT. To find the reason,
+    compare the loads of both results in this repeat."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -139,8 +138,8 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Find versions of HTTP that are slower without TFO than the run's oldest version, and kinds of TLS
     session (resumed, early data) that are slower than its simplest kind. Each load must be slower than every
-    load of the faster result, by more than the smallest effect. The recorded mix of HTTP versions counts as
-    the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
+    load of the faster result, by more than the smallest effect. The mix of HTTP versions of a recording is
+    ranked as the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -162,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    of the `network` explain why the load `after` took longer than the load `before`, else an empty text."""
+    explain why the load `after` took longer than the load `before`. Otherwise, return an empty string."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -185,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on the kinds of packets of which `after` has more than `before`, by direction (`way`)."""
+    """Yield a phrase for each kind of packet that `after` has more of. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -213,8 +212,8 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on why the load `after` took longer than the load `before`; empty if it is unknown.
-    `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
+    """Return a clause on why the load `after` took longer than the load `before`; empty if unknown. `path`:
+    the critical path of `after`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -242,9 +241,9 @@ def _without_ticket(
     was: Mapping[int, _RequestFacts],
     now: Mapping[int, _RequestFacts],
 ) -> str:
-    """Return a clause on a request that delays the load `after`, because no session ticket was left to send
-    it as TLS early data, unlike in the load `before`. Return an empty text if there is no such request.
-    `on_path`: requests on the critical path of `after`. `was`, `now`: requests of `before`, `after`."""
+    """Return a clause on a request that was TLS early data in the load `before`, but delays the load `after`,
+    because no session ticket was left for it. Return an empty string if there is no such request. `on_path`:
+    requests on the critical path of `after`. `was`, `now`: facts on requests of `before`, `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -266,8 +265,8 @@ def _without_ticket(
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
     """Return the reason why a request took longer in the slower load (`now`) than in the faster load (`was`),
-    or an empty text if it is unknown. `body_bytes`: the size of the response's body. `competing`: a clause on
-    another response that shared the link, or an empty text."""
+    or an empty string if it is unknown. `body_bytes`: the size of the response's body. `competing`: a clause
+    on another response that shared the link, or an empty string."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -288,7 +287,8 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
-    """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
+    """Return a clause such as `1 segment of its connection had to be retransmitted (by the origin), against
+    0`. The last number is of the faster load (`was`)."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
@@ -307,9 +307,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most in the slower load (`after`),
-    because they share the link for longer than in the faster load (`before`). Return an empty text if the
-    delay is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
+    """Return a clause on the response that delays the request `index` most in the slower load (`after`). Both
+    share the link for longer than in the faster load (`before`). Return an empty string if the delay is below
+    `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -376,7 +376,7 @@ def _span(request: Request) -> tuple[int, int] | None:
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return the name of a request in sentences, such as `request 12 logo.png` (see `request_label`)."""
+    """Return the name of a request for sentences, such as `request 12 logo.png` (see `request_label`)."""
     return f"request{NBSP}{request_label(page, index, NAME_LENGTH)}"
 
 
@@ -388,8 +388,8 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence on slow results, such as ` at 20 ms: the uplink is busy ...`. It names
-    the result that TFO slows down most, and the reason. It is empty if the reason is known for no result."""
+    """Return the end of a sentence on slow results, such as ` at 20 ms: the uplink is busy ...`. It names the
+    result that TFO slows down most, and the reason. Return an empty string if no reason is known."""
     known = [cell for cell in cells if cell.cell.index in results.reasons]
     if not known:
         return ""
@@ -421,8 +421,8 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return (value of the slower result, value of the faster result), such as `HTTP/3` and `HTTP/2`. Values
-    that both share and that a sentence has to name, such as the TLS version, follow."""
+    """Return (value of the slower result, value of the faster result, ...), such as (`HTTP/3`, `HTTP/2`). The
+    further items are equal in both results, but sentences have to name them, such as the TLS version."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))

@@ -32,7 +32,7 @@ QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A fault of one row of a published table (`cell`), or a doubt about the row. `kind` is a key of MEANING,
+    """A fault in one row (`cell`) of a published table, or a doubt about the row. `kind` is a key of MEANING,
     such as `monotony`: the page loads sooner over a longer RTT. `detail`: the fault with its figures."""
 
     cell: PrintedCell

@@ -5,7 +5,7 @@ TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RT
 waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved. No
 bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
-Load time must also grow with the RTT, but not much faster, and similarly with and without TFO."""
+Load times must also grow with the RTT, by no much larger factor, and similarly with and without TFO."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,8 +113,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row, among all rows with a shorter RTT above 0, whose load time has room for the
-    fewest handshakes. Map it to None if there is no such row."""
+    """Map each RTT to the row with the least room for handshakes, among the rows with a shorter RTT above 0.
+    Map it to None if there is no such row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -190,9 +190,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Compare three published rows, sorted by RTT, each with two times: with and without TFO. Yield a finding
-    that doubts the last row if only one of its times grows too slowly: less than half as fast with the RTT
-    between the last two rows as between the first two."""
+    """Compare three published rows, sorted by RTT. Yield a finding that doubts the last row if its time grows
+    too slowly only without TFO or only with TFO: each ms of RTT adds less than half as much time from the
+    second row to the third as from the first row to the second."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
@@ -208,8 +208,8 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """The slope, in ms per ms of RTT, of the load time between the first two of three rows (`before`) and
-    between the last two (`after`)."""
+    """Two slopes of the load time, in ms per ms of RTT: from the first of three rows to the second
+    (`before`), and from the second to the third (`after`)."""
 
     name: str
     before: Decimal

@@ -1,8 +1,8 @@
-"""Find misprints: improvements that contradict their two times, and times in the wrong unit.
+"""Find misprints: improvements that contradict the two times in their row, and times in the wrong unit.
 
 A unit is impossible if the page would load before its first response can arrive. It is absurd if the page
-would take longer than any person or program waits. If the printed unit is impossible or absurd and the other
-unit is neither, the times are in the other unit."""
+would take longer than any person or program waits. If the printed unit (s or ms) is impossible or absurd and
+the other is neither, the times are in the other unit."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal

@@ -193,8 +193,8 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """A CSV row at `place` (file and line). Its methods parse a field. They raise InputError if it is
-    malformed."""
+    """A CSV row at `place` (file and line). Its methods parse a field, and raise InputError for a malformed
+    field."""
 
     fields: Mapping[str, str]
     place: str

@@ -15,7 +15,7 @@ from fastopen.analysis.statistics import (
 
 
 class Basis(StrEnum):
-    """The method to compute a change between two runs, which depends on how their loads correspond."""
+    """The method for computing a change between two runs. It depends on how their loads correspond."""
 
     EXACT = "exact"
     """The loads ran in virtual time without randomness, so the change is exact."""
@@ -27,7 +27,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a figure, such as the page load time, from its median in one run to that in another."""
+    """The change in a figure, such as the page load time, between the medians of two runs."""
 
     before: float
     after: float
@@ -54,12 +54,12 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure by number of the repeat. `basis`: the method, such as the median over pairs. `relative`: also
-    compute the change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`), so the
-    interval of paired changes covers 90 % of them, instead of the true median with 95 % confidence.
+    """Return the change in a figure, such as the page load time, between two runs. `before` and `after`: the
+    figure by repeat number. `basis`: the method, such as the median over pairs. `relative`: also compute the
+    change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
+    the range of the central 90 % of the paired changes, not a confidence interval.
 
-    Return None if a run has no figures, if there is no pair, or if the change is relative to 0."""
+    Return None if a run has no figures, if there is no pair, or if a relative change would be from 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

@@ -38,7 +38,7 @@ class CellChange:
     after: CellResult
     basis: Basis
     plt: Change | None
-    """The change of the page load time, in milliseconds and percent."""
+    """The change in the page load time, in milliseconds and percent; None if it is unknown."""
     saving: Change | None
     """The change of the saving in percentage points; None for the baseline, or if a saving is unknown."""
     smallest: SmallestEffect

@@ -1,4 +1,4 @@
-"""Check the changes between two runs against limits, such as `plt +1%`, so that CI can fail."""
+"""Check the changes between two runs against limits, such as `plt +1%`, so that a CI job can fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage poi
 
 
 class LimitVerdict(StrEnum):
-    """The verdict on whether the change of one result between two runs keeps a limit."""
+    """The verdict on whether the change in one result between two runs is within a limit."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -46,7 +46,7 @@ class Limit:
     """`%`, `ms` or `points`."""
 
     def verdict(self, change: CellChange) -> LimitVerdict:
-        """Return the verdict on whether this change keeps the limit."""
+        """Return the verdict on whether this change is within the limit."""
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms

@@ -33,7 +33,7 @@ class Side:
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """The seed of each load's emulated network, by (index of the cell, number of the repeat)."""
+    """The seed of each load's emulated network, by (cell index, repeat number)."""
     bodies: Mapping[str, str]
     """The digest of each page's recorded bodies, by name of the page. Pages without them are missing."""
 

@@ -12,8 +12,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on the loads of a cell. The three counts of requests are medians over
-    the valid loads; None unless the browser had visited the page before."""
+    """Figures that a browser reported on the loads of a cell. The first three are numbers of requests:
+    medians over the valid loads, or None if the browser had not visited the page before."""
 
     requests: float | None
     from_cache: float | None

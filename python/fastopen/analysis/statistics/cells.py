@@ -1,10 +1,10 @@
 """Summarise the loads of each cell: median load times, and improvements by TFO.
 
 A pair is a load with TFO and the load without TFO of the same repeat, both in one emulated network. Its
-improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. Results state the median over the pairs. It
-is negative if TFO slows the page down.
+improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. Results state the median improvement over
+the pairs, which is negative if TFO slows the page down.
 
-Invalid loads are counted, but no other figure includes them. Of a repeated load, the last attempt counts."""
+Invalid loads are counted, but no other figure includes them. Only the last attempt at a load is used."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -66,13 +66,13 @@ class CellResult:
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
-    """The PLT of each valid load, by number of the repeat."""
+    """The PLT of each valid load, by repeat number."""
     improvements_percent: Mapping[int, float]
-    """The improvement of each pair, by number of the repeat."""
+    """The improvement of each pair, by repeat number."""
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: Mapping[int, float]
-    """The PLTs much longer or shorter than the others, by number of the repeat. All figures include them."""
+    """The PLTs much longer or shorter than the others, by repeat number. All figures include them."""
     repeated: tuple[Reason, ...]
     """The reasons why loads were repeated. The other figures leave out the earlier attempts."""
     deterministic: bool
@@ -86,7 +86,7 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if TFO saved more time (beyond a tolerance) than the handshakes that it avoids take."""
+        """Return True if the saving exceeds its upper bound by more than the tolerances of `Bound`."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
@@ -148,7 +148,7 @@ def summarise(
 
 
 class _Loads:
-    """The loads of a cell. A later attempt replaces each of the `superseded` loads, but no `counted` load."""
+    """The loads of a cell. The `superseded` loads were repeated later, and the `counted` loads were not."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
@@ -165,7 +165,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound on the time that TFO can save. These loads have to be without TFO."""
+        """Return the upper bound on the time that TFO can save. Use it only for loads without TFO."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -228,14 +228,14 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the kinds of reason why the loads are invalid, sorted. A load counts once for each kind."""
+    """Return the kinds of reason why the loads are invalid, sorted. A load is counted once for each kind."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
-    """Return the page load times of a cell that are much longer or shorter than the others, by number of the
-    repeat. Return {} for fewer than FENCED_MIN loads."""
+    """Return the page load times of a cell that are much longer or shorter than the others, by repeat number.
+    Return {} for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return {}
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

@@ -48,8 +48,8 @@ class Deciding:
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
     """Return the factor, such as the RTT or the version of HTTP, that explains most of the differences
-    between the savings in `cells`. Only savings with warm TFO cookies count, or with cold cookies if the run
-    has no warm ones. Factors that vary only together, as in named networks, count as one factor.
+    between the savings in `cells`. Only savings with warm TFO cookies are used, or with cold cookies if the
+    run has no warm ones. Factors that vary only together, as in named networks, are treated as one factor.
 
     Return None if fewer than two factors vary, if no factor explains the fraction SHARE_MIN of the variance,
     or if the median savings at its values differ by less than SPAN_MIN."""
@@ -114,8 +114,8 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the correlations of a page's saving with the uncertain inputs that `--vary` samples. Return None
-    without `--vary`, if anything else is random, for fewer than DRAWS_MIN samples, or for equal savings."""
+    """Return the correlations of the saving with the uncertain inputs that `--vary` samples. Return None
+    without `--vary`, with other randomness, for fewer than DRAWS_MIN samples, or if all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

@@ -26,7 +26,7 @@ HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 def syn_data_max(network: Network) -> int:
     """Return the number of bytes of data that fit into a SYN on this network. If the network has IPv4 and
-    IPv6, the SYN uses IPv6, whose header leaves 20 bytes less."""
+    IPv6, the SYN uses IPv6, whose header is 20 bytes longer."""
     return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 

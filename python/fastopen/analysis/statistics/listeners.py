@@ -26,7 +26,7 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The kernel's counts of TFO on external servers, such as nginx, and on the origins behind them."""
+    """The kernel's counters of TFO use on external servers, such as nginx, and on the origins behind them."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
@@ -40,8 +40,8 @@ class ServerUse:
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """Return the kernel's counts of TFO on external servers, such as nginx. Return None if no load used TFO
-    with such a server, neither from the client nor to the origins behind the server (`upstream_tfo`)."""
+    """Return the kernel's counters of TFO use on external servers, such as nginx. Return None if no load used
+    TFO with such a server, neither from the client nor to the origins behind the server (`upstream_tfo`)."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

@@ -21,7 +21,7 @@ ALIKE_MS: Final = 1.0  # the largest difference between times that count as the 
 
 @dataclass(frozen=True)
 class Payoff:
-    """The time that TFO saves on a page over an open path, and costs behind a middlebox (`path`)."""
+    """The time that TFO saves on a page over an open path, and its cost behind a middlebox (`path`)."""
 
     page: str
     rtt_ms: float
@@ -73,9 +73,9 @@ class Payoff:
 
 
 def payoffs(results: Results) -> Iterator[Payoff]:
-    """Yield the time that TFO costs behind each middlebox, and the time that it saves without the middlebox,
-    for each page, RTT, setup and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only
-    some hosts (`path_share` below 1), or that were not compared with an open path."""
+    """Yield the cost of TFO behind each middlebox and its saving without the middlebox, as times, for each
+    page, RTT, setup and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only some hosts
+    (`path_share` below 1), or that were not compared with an open path."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
@@ -85,9 +85,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. Return
-    (names of the middleboxes, the items of `found` for the first of them) for each group. `found` has an item
-    for each middlebox on each network, all for one page and one kind of TFO cookies."""
+    """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. A group is
+    (names of the middleboxes, the items of `found` for the first of them). `found` has an item for each
+    middlebox on each network. All items are for one page and kind of TFO cookies."""
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in grouped((one.path, one) for one in found).items():
         for paths, others in alike:

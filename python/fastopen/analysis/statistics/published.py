@@ -1,7 +1,7 @@
 """Compare the rows of published tables with measured results, and label the differences.
 
-The published times are those after correction of misprints, wrong units and swapped columns (PublishedCell).
-A label also marks a printed percentage that does not agree with the corrected times."""
+Misprints, wrong units and swapped columns have been corrected in the published times (PublishedCell). A label
+also marks a printed percentage that does not agree with the corrected times."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding on a published row (theirs) or our measurement of it (ours). Tables print the values."""
+    """A finding about a published row or about our measurement of this row. Tables print the values."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"

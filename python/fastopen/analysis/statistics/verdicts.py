@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     """Judge the effect of TFO on the page load time from the confidence interval of the saving. Return NONE
-    if the interval excludes 0, but the median saving is below the `smallest` effect that matters."""
+    if the interval excludes 0, but the median saving is below the smallest effect that matters."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -54,8 +54,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
     """Return the sign of an effect, 1 or -1; 0 if the effect is too small to matter; None if the sign is
-    uncertain. If the confidence `interval` of the effect excludes 0, its `value` decides whether it matters.
-    Otherwise, its whole interval has to be too small. `matters`: the smallest size that matters."""
+    uncertain. If the confidence `interval` excludes 0, the effect is too small if the size of `value` is
+    below `matters`. If it contains 0, the sizes of all values in the interval have to be below `matters`."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -63,7 +63,7 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if TFO makes the page slower in the median, by at least the smallest effect that matters,
+    """Return True if the median effect of TFO is a slowdown of at least the smallest effect that matters,
     even if the confidence interval contains 0. Return False if there is no interval."""
     effect = effect_of(result, smallest)
     slower = (result.improvement_percent or 0.0) <= -_matters_percent(result, smallest)
@@ -82,8 +82,8 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
     """Return one verdict on TFO over several results. `cells`: the results with TFO, one for each row of a
-    table. `smallest`: the smallest effect that matters. A result with too few repeats counts as unclear. If
-    all results have too few, the verdict is UNKNOWN."""
+    table. `smallest`: the smallest effect that matters. A result with too few repeats is treated as unclear.
+    If all results have too few, the verdict is UNKNOWN."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]
