@@ -125,9 +125,7 @@ def _client_bytes(document: Resource, connection: Connection | None) -> int | No
 def _first_byte_rtts(
     record: LoadRecord, network: Network, document: Request | None, connection: Connection | None
 ) -> float | None:
-    if record.seen_at == "origins" or document is None or connection is None:
-        return None
-    if document.first_byte_ns is None:
+    if record.seen_at == "origins" or not connection or not document or document.first_byte_ns is None:
         return None
     rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
     took_us = (document.first_byte_ns - connection.opened_ns) / 1000
