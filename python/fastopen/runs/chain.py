@@ -101,7 +101,7 @@ class Handshakes:
         self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return how long (ns) handshakes with the DNS resolver took between `since_ns` and `until_ns`."""
+        """Return the time in ns of handshakes with the DNS resolver between `since_ns` and `until_ns`."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
@@ -111,9 +111,8 @@ class Handshakes:
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans of all handshakes with this connection's origin between two times.
-
-        `connection` is an id. Spans are cut to the time from `since_ns` to `until_ns`."""
+        """Return the time spans of all handshakes with a connection's origin, cut to the time from `since_ns`
+        to `until_ns`. `connection` is the id of the connection."""
         # With late binding, a request may wait for the handshake of any connection to its origin.
         to_origin = self._to.get(self._origin[connection], []) if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]

@@ -37,7 +37,7 @@ class Environment(Facts):
 
 
 class Until(Part):
-    """A run with `--until-ci` ends if its savings have this precision, or after this number of repeats."""
+    """The precision of the savings, or the number of repeats, at which a run with `--until-ci` ends."""
 
     half_width_percent: float
     max_repeats: int

@@ -49,8 +49,8 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
     folder `output`. Return the numbers of loads, and descriptions of missing and duplicate loads.
 
-    If several runs have the same load, take it from the first run in which no further attempt is needed, or
-    else from the first run. Raises InputError if a folder holds no run of the same experiment, or if the runs
+    If several runs have the same load, take it from the first of them in which it needs no further attempt,
+    or else from the first. Raises InputError if a folder holds no run of the same experiment, or if the runs
     used different programs or kernels. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")

@@ -1,4 +1,4 @@
-"""Define the row that summarizes a page load, the filter for lists of loads, and the names of load files."""
+"""Define the row that summarizes a page load, the filter for lists of loads, and the names of their files."""
 
 import re
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 
 class LoadRow(NamedTuple):
     """The main results of one attempt at a page load. `job` is the id of its job, and `cell` the index of its
-    cell: its page, network, setup, engine and use of TFO. `syn_data_connections` counts connections whose
-    data in the SYN was acknowledged. `invalid` has (kind, detail) pairs: why the load is not `valid`."""
+    cell: its page, network, setup, engine and use of TFO. On `syn_data_connections` of the `connections`, SYN
+    data was acknowledged. `invalid` has a (kind, detail) for each reason why the load is not `valid`."""
 
     # This is a tuple because a run has up to a million rows. Creating dataclasses takes five times as long.
     job: str

@@ -55,6 +55,7 @@ class DiskSync:
         self._dirty.set()
 
     def close(self) -> None:
+        """Stop the thread, and flush the file."""
         self._closing.set()
         self._dirty.set()
         self._thread.join()
@@ -129,6 +130,7 @@ class RunStore(RunReader):
                 cls.resume(folder).close()
 
     def close(self) -> None:
+        """Flush the run to the disk, end its write-ahead log, and release the lock on its folder."""
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:

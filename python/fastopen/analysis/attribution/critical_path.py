@@ -1,4 +1,4 @@
-"""Find the critical path of a page load: the chain of waits that the page load time consists of.
+"""Find the critical path of a page load: the chain of waits that make up the page load time.
 
 The path is found backwards, from the last response before the load event to the navigation start. It goes
 back over the transfer of a response and the wait for its first byte to the time when the request was sent.
@@ -23,7 +23,7 @@ from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
 
 class Kind(StrEnum):
-    """The kinds of wait that a page load's critical path consists of."""
+    """The kinds of wait on the critical path of a page load."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"

@@ -123,7 +123,7 @@ class RunAnalysis:
         return places_of(self.results, self.attribution, page)
 
     def all_places(self) -> Iterator[tuple[str, Place]]:
-        """Return (page, row) for each row of the tables of results of all pages."""
+        """Return (page, row) for each row of every page's table of results."""
         return ((page, place) for page in self.results.pages for place in self.places(page))
 
 

@@ -32,7 +32,7 @@ class FactorLevel:
 
     @property
     def retransmitted(self) -> float:
-        """Return the median over the results of the number of retransmitted segments per load."""
+        """Return the median number of retransmitted segments per load over the results."""
         return median(cell.retransmitted or 0.0 for cell in self.cells)
 
 

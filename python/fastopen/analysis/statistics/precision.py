@@ -48,7 +48,7 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if more repeats can narrow the interval: with TFO, and without sampled uncertain inputs."""
+    """Return True for a result with TFO and without sampled inputs. More repeats can narrow its interval."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
