@@ -101,7 +101,7 @@ class Handshakes:
         self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time in ns of handshakes with the DNS resolver between `since_ns` and `until_ns`."""
+        """Return the time that handshakes with the DNS resolver took from `since_ns` to `until_ns`, in ns."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 

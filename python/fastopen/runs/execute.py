@@ -72,7 +72,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run, from this object's creation. The run has as many repeats as time allows."""
+    """A time limit for a run, counted from the creation of this object. A run does all repeats that fit."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -264,7 +264,7 @@ class _Execution:
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
         """Record a finished load. Raise _HopelessError if all finished loads with this use of TFO are invalid
-        for the same reason. These have to be at least INVALID_ALIKE loads, and cover all pages and setups."""
+        for the same reason. There must be at least INVALID_ALIKE of them, from all pages and setups."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

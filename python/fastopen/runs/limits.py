@@ -61,8 +61,8 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
-        or job, whose time limit is lower. Raises InputError if it exceeds a limit, or the file is damaged."""
+        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` to lower the time limit
+        of a query for one load or job. Raises InputError for a query beyond a limit, or a damaged file."""
         if not lookup:
             self._size = 0
             for name in (FILE, f"{FILE}-wal"):

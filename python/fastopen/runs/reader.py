@@ -127,7 +127,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(self.rows_of(_PAGES)), list(self.rows_of(_CELLS))
 
     def auto_engine(self) -> EngineName:
-        """Return the engine chosen for `--engine auto`, else the first engine of the run."""
+        """Return the engine that `--engine auto` chose, or otherwise the engine of the first cell."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -269,8 +269,8 @@ class RunReader(Closing):
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` for a query for one load
-        or job, whose time limit is lower. Raises InputError if the query takes too long."""
+        """Yield the rows of an SQL query with the parameters `values`. Set `lookup` to lower the time limit
+        of a query for one load or job. Raises InputError if the query takes too long."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)

@@ -1,4 +1,4 @@
-"""Define the row that summarizes a page load, the filter for lists of loads, and the names of their files."""
+"""Define the row that summarizes a page load, a filter for lists of loads, and the names of load files."""
 
 import re
 from dataclasses import dataclass

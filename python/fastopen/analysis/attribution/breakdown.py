@@ -43,9 +43,9 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The load that reports show as an example for a cell (`record`), and its critical path. The examples
-    with and without TFO are from the repeat whose saving is nearest to the median. If this repeat has no
-    valid load, the example is the load with the median page load time."""
+    """An example load of a cell for reports (`record`), and the critical path of this load. The examples with
+    and without TFO are from the repeat whose saving is nearest to the median. If this repeat has no valid
+    load, the example is the load with the median page load time."""
 
     record: LoadRecord
     path: CriticalPath

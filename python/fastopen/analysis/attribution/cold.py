@@ -1,4 +1,4 @@
-"""Compute the fraction of their durations that cold requests spend waiting for the TCP handshake.
+"""Compute how much of its duration a cold request spends waiting for the TCP handshake.
 
 This reproduces Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google."""
@@ -41,7 +41,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the wait for the TCP handshake in percent of each cold request's duration, sorted."""
+        """Return each cold request's wait for the TCP handshake, in percent of its duration, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property

@@ -63,6 +63,7 @@ class CriticalPath:
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
 
     def count(self, kind: Kind) -> int:
+        """Return the number of waits of this kind."""
         return sum(segment.kind is kind for segment in self.segments)
 
 

@@ -138,8 +138,8 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Find versions of HTTP that are slower without TFO than the run's oldest version, and kinds of TLS
     session (resumed, early data) that are slower than its simplest kind. Each load must be slower than every
-    load of the faster result, by more than the smallest effect. The mix of HTTP versions of a recording is
-    ranked as the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
+    load of the faster result, by more than the smallest effect. The mix of versions in a recording is ranked
+    as the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase for each kind of packet that `after` has more of. `way`: `up` or `down`."""
+    """Yield a phrase for each kind of packet that the load `after` has more of. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -288,7 +288,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
     """Return a clause such as `1 segment of its connection had to be retransmitted (by the origin), against
-    0`. The last number is of the faster load (`was`)."""
+    0`. The last number belongs to the faster load (`was`)."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
@@ -307,9 +307,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most in the slower load (`after`). Both
-    share the link for longer than in the faster load (`before`). Return an empty string if the delay is below
-    `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
+    """Return a clause on the response that delays the request `index` most in the slower load (`after`). The
+    two share the link for longer than in the faster load (`before`). Return an empty string if the delay is
+    below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

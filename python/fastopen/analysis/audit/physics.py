@@ -5,7 +5,7 @@ TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RT
 waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved. No
 bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
-Load times must also grow with the RTT, by no much larger factor, and similarly with and without TFO."""
+Load times must also grow with the RTT, not much faster than it, and similarly with and without TFO."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -190,9 +190,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Compare three published rows, sorted by RTT. Yield a finding that doubts the last row if its time grows
-    too slowly only without TFO or only with TFO: each ms of RTT adds less than half as much time from the
-    second row to the third as from the first row to the second."""
+    """Compare three published rows, sorted by RTT. Yield a finding that doubts the last row if one of its two
+    times grows too slowly, and the other does not. A time grows too slowly if each ms of RTT adds less than
+    half as much time between the last two rows as between the first two."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

@@ -27,7 +27,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change in a figure, such as the page load time, between the medians of two runs."""
+    """The change in a figure, such as the page load time, between two runs, and its median in each run."""
 
     before: float
     after: float

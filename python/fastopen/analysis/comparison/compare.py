@@ -40,7 +40,7 @@ class CellChange:
     plt: Change | None
     """The change in the page load time, in milliseconds and percent; None if it is unknown."""
     saving: Change | None
-    """The change of the saving in percentage points; None for the baseline, or if a saving is unknown."""
+    """The change in the saving, in percentage points; None for the baseline, or if a saving is unknown."""
     smallest: SmallestEffect
     """The smallest change of the page load time that matters."""
     paths: tuple[Breakdown, Breakdown] | None
