@@ -21,9 +21,8 @@ def packaged_folder(name: str) -> Path | None:
     if packaged.is_dir():
         return packaged
     checkout = Path(__file__).resolve().parents[3]
-    if (checkout / "python" / "fastopen").is_dir() and (checkout / name).is_dir():
-        return checkout / name
-    return None
+    found = (checkout / "python" / "fastopen").is_dir() and (checkout / name).is_dir()
+    return checkout / name if found else None
 
 
 def packaged_file(folder: str, name: str) -> Path:

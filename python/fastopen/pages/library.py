@@ -119,9 +119,8 @@ def _load(
     name = str(argument)
     if urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name:
         return [Library(library, lenient=lenient).find(name, name)]
-    packaged = packaged_pages()
-    if name in packaged:
-        return [ImportedPage(read_page(packaged[name]))]
+    if (packaged := packaged_pages().get(name)) is not None:
+        return [ImportedPage(read_page(packaged))]
     raise missing(argument) or InputError("was removed while fastopen ran", name)
 
 

@@ -42,9 +42,8 @@ class Edge:
 
 def check_size(requests: int, place: str) -> None:
     if requests > MAX_RESOURCES:
-        raise InputError(
-            f"{requests:,} requests in one page are too many; the limit is {MAX_RESOURCES:,}", place
-        )
+        message = f"{requests:,} requests in one page are too many; the limit is {MAX_RESOURCES:,}"
+        raise InputError(message, place)
 
 
 def page_of(

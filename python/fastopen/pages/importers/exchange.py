@@ -145,9 +145,8 @@ class HarPage:
 def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
     """Return the recorded bodies and response heads of `exchanges`, with the same indices."""
     bodies = {index: one.recorded for index, one in exchanges.items() if one.recorded is not None}
-    return RecordedBodies(
-        bodies, {index: one.head for index, one in exchanges.items() if one.head is not None}
-    )
+    heads = {index: one.head for index, one in exchanges.items() if one.head is not None}
+    return RecordedBodies(bodies, heads)
 
 
 def is_redirect(status: int) -> bool:

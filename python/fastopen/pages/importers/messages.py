@@ -78,10 +78,8 @@ def http_exchange(
     text = None
     if body is not None and sent_as and not is_coded(body.read(_BEGINNING_BYTES), sent_as):
         text, body, coding = body, body.store.add(packed(body.read())), "gzip"
-        got = [
-            (name, value) for name, value in got if name.lower() not in ("content-encoding", _RENAMED_CODING)
-        ]
-        got.append(("Content-Encoding", coding))
+        others = [pair for pair in got if pair[0].lower() not in ("content-encoding", _RENAMED_CODING)]
+        got = [*others, ("Content-Encoding", coding)]
     size = body.length if body is not None else lost_body_bytes or 0
     return Exchange(
         url=url,

@@ -145,9 +145,8 @@ def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
 def _is_host(name: str) -> bool:
     # wget writes the port after a colon, or after a plus sign on file systems without colons.
     plain = name.replace("+", ":", 1)
-    return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
-        urls.cleaned(f"http://{plain}/")
-    )
+    like_a_host = "." in plain.strip(".") or plain.startswith("localhost")
+    return like_a_host and urls.cleaned(f"http://{plain}/") is not None
 
 
 @dataclass

@@ -140,8 +140,7 @@ def _with_documents(
 ) -> list[tuple[HarPage, list[Exchange], Notes]]:
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
-        if len(found) < len(pages):
-            notes.add("without_document", len(pages) - len(found))
+        notes.add("without_document", len(pages) - len(found))
         return found
     if not lenient:
         first = min(pages[0][1], key=lambda e: (e.at.start, e.order))

@@ -250,9 +250,8 @@ def read_json(
             log = whole["log"] = {}
             for inner in scanner.members():
                 if inner == "entries" and scanner.peek() == "[":
-                    entries: list[object] = []
-                    log[inner] = entries
-                    entries.extend(kept(strip(raw)) for raw in scanner.elements(damaged))
+                    log[inner] = []
+                    log[inner].extend(kept(strip(raw)) for raw in scanner.elements(damaged))
                 else:
                     log[inner] = kept(scanner.value())
         scanner.end()
