@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors. The text has a line for each. Other attributes are copied from the first error."""
+    """Several InputErrors: one line of text each. Other attributes describe only the first error."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -48,14 +48,14 @@ def collected(problems: list[InputError]) -> Iterator[None]:
 
 
 def raise_all(problems: Sequence[InputError]) -> None:
-    """Raise the only problem as it is, or several as an InputErrorGroup. Without problems, do nothing."""
+    """Raise a single problem as it is, or several as an InputErrorGroup. If there are none, do nothing."""
     if problems:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return the question `did you mean NAME?`, with the name from `known` that is most similar to the
-    unknown name `asked`, and the text `kind` before it. If no name is similar, return `otherwise`."""
+    """Return the question `did you mean NAME?`. NAME is the entry of `known` that is most similar to the
+    unknown name `asked`, with the prefix `kind`. If no entry is similar, return `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])

@@ -13,9 +13,9 @@ Value = str | float | bool | None
 class Entry:
     """The content of one cell of a table. `text` is the text to show. Narrow tables show `short` instead.
     `tone` sets the colour, for example `good` for a shorter page load time and `bad` for a longer one.
-    `aside` is a text to show after a number, such as its confidence interval. `mark` refers to a note below
-    the table, for example by a dagger. `phrase` is the value of a setting together with the setting's name,
-    such as `RTT 20 ms`, for outputs that do not show the column's header."""
+    `aside` is shown after a number, for example its confidence interval. `mark` refers to a note below the
+    table, for example by a dagger. `phrase` is the value of a setting together with the setting's name, such
+    as `RTT 20 ms`, for outputs that do not show the column's header."""
 
     text: str
     tone: Tone = ""
@@ -33,9 +33,9 @@ class Entry:
 @dataclass(frozen=True)
 class Column:
     """A column of a table. `kind` is the type of its cells: `key` for names of rows, `factor` for values of a
-    setting, `figure` for numbers, `words` for other texts. `short` replaces the header in narrow tables. If
-    `main_result` is True, reports move the column to the left, next to the names and settings. If `detail` is
-    True, narrow tables omit the column. If `wraps` is True, its texts may be broken into several lines."""
+    setting, `figure` for numbers, `words` for any other text. `short` replaces the header in narrow tables.
+    If `main_result` is True, reports move the column to the left, next to the names and settings. If `detail`
+    is True, narrow tables omit the column. If `wraps` is True, its cells may have several lines."""
 
     header: str
     kind: Kind = "figure"
@@ -46,6 +46,7 @@ class Column:
 
     @property
     def heading(self) -> str:
+        """Return the header on one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property

@@ -74,12 +74,12 @@ def saves(values: Sequence[float]) -> str:
 
 
 def share(fraction: float) -> str:
-    """Format a fraction as a percentage: 0.12 as `12 %`, and below 10 % with one decimal place: `1.2 %`."""
+    """Format a fraction as a percentage: `12 %` for 0.12. Below 10 %, use one decimal place: `1.2 %`."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
 def gain(improvement_percent: float) -> str:
-    """Format a time's improvement: `3.7 % shorter`, `3.7 % longer` if negative, `unchanged` below 0.05 %."""
+    """Format a saving of time in percent: `3.7 % shorter`, `3.7 % longer` for -3.7, `unchanged` for 0."""
     if abs(improvement_percent) < 0.05:
         return "unchanged"
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
@@ -88,8 +88,8 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format the confidence interval `span` of `pairs` pairs of page loads: `95 % interval 3.1 to 4.4, n 8`.
-    If `span` is None, return `n 2, too few for an interval`.
+    """Format the confidence interval `span`: `95 % interval 3.1 to 4.4, n 8`. `pairs` is n, the number of
+    pairs of page loads. If `span` is None, return `n 2, too few for an interval`.
 
     With `of_draws`, `span` is the middle 90 % of `pairs` random results: `90 % of 50 draws 3.1 to 4.4`."""
     if span is None:
@@ -119,7 +119,7 @@ def some(items: Sequence[str], most: int = 4) -> str:
 
 
 def decapitalised(text: str) -> str:
-    """Return the text with a lower-case first letter. Keep it if the first word is an abbreviation."""
+    """Return the text with a lower-case first letter, or unchanged if the first word is an abbreviation."""
     first = text.split(" ", 1)[0]
     return text if first[1:].isupper() else f"{text[:1].lower()}{text[1:]}"
 

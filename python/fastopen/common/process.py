@@ -35,8 +35,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def errors_in(log: Path) -> str:
-    """Return the lines of a build's log that best explain its failure, joined by ` | `: up to three errors of
-    the compiler, or else the last three lines with other errors, or else the last three lines."""
+    """Return up to three lines of a build log that explain its failure, joined by ` | `: the first compiler
+    errors. If there are none, return the last other errors. If there are no errors, return the last lines."""
     # Errors of make, such as "Error 2" for each folder, explain less than the compiler's.
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]

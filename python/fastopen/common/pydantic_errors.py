@@ -26,7 +26,7 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return an InputError with the first ten problems in `error`, about the file or option `place`."""
+    """Return an InputError about `error` in the file or option `place`, with at most ten lines."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]
@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's dictionary of each problem, or if there are too many, one with their number."""
+    """Return a dictionary for each problem, or if there are too many, a single one with their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -1,4 +1,4 @@
-"""Render tables for a terminal with Rich, in the widest of several layouts that fits the terminal."""
+"""Render tables for a terminal with Rich, in the widest layout that fits."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 @dataclass(frozen=True)
 class Layout:
     """Options that make a table in a terminal narrower. `asides_below` puts confidence intervals below their
-    numbers, and `split` breaks the intervals into two lines. `short` uses shorter texts. `tight` reduces the
+    numbers, and `split` breaks the intervals into two lines. `short` abbreviates text. `tight` reduces the
     space between columns. `merged` joins all columns of settings except the last into one column. `numbered`
     replaces this column by numbers, which lines below the table explain. `bare` omits minor columns."""
 
@@ -80,6 +80,7 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
+    """Return True if the table fits into `width` characters in the widest layout."""
     return _min_width(_table(grid, LAYOUTS[0])) <= width
 
 
@@ -101,7 +102,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the lines to print below a table, for example the texts that the layout replaced by numbers."""
+    """Yield the lines to print below a table, such as the settings that the layout replaced by numbers."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.detail] if layout.bare else []
@@ -118,7 +119,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map each row's settings, such as `RTT 20 ms`, to a footnote number. Return {} if it saves no width."""
+    """Map each row's settings, such as `RTT 20 ms`, to a footnote number; {} if numbers save no width."""
     if sum(_width(grid, number) for number in _merged_factors(grid)) <= COLUMNS_MIN:
         return {}
     distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
@@ -142,8 +143,8 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Return the table with all columns of settings except the last joined into one, which has texts such as
-    `RTT 20 ms`, or their footnote numbers if `numbers` maps the texts to numbers."""
+    """Return the table with all columns of settings except the last merged into one column. Its cells contain
+    text such as `RTT 20 ms`, or if `numbers` is not empty, the footnote number to which it maps this text."""
     factors = _merged_factors(grid)
     if not factors:
         return grid

@@ -32,7 +32,7 @@ def parse_duration_us(text: str) -> int:
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
-    """Parse `4mbit`, `256kbit` or `4 Mbit/s` into bit/s, `none` (no limit) into None. Raises UnitError."""
+    """Parse `4mbit`, `256kbit` or `4 Mbit/s` into bit/s; None for `none` (no limit). Raises UnitError."""
     lowered = text.strip().lower()
     if lowered in NO_LIMIT:
         return None
@@ -45,7 +45,7 @@ def parse_rate_bit_per_s(text: str) -> int | None:
 
 
 def parse_size_bytes(text: str) -> int | None:
-    """Parse `96kB`, `150000` or `64KiB` into bytes, `none` (no limit) into None. Raises UnitError."""
+    """Parse `96kB`, `150000` or `64KiB` into bytes; None for `none` (no limit). Raises UnitError."""
     if text.strip().lower() in NO_LIMIT:
         return None
     if text.strip().isdecimal():
@@ -92,7 +92,7 @@ def _parse(
 
 
 def format_duration_us(microseconds: int) -> str:
-    """Return a text in s or ms that `parse_duration_us` converts back to this time: `20ms`, `1s`, `0.5ms`."""
+    """Format a time in s or ms: `20ms`, `1s`, `0.5ms`. `parse_duration_us` converts the text back."""
     for unit in ("s", "ms"):
         if microseconds and microseconds % _DURATIONS_US[unit] == 0:
             return f"{microseconds // _DURATIONS_US[unit]}{unit}"
@@ -117,14 +117,14 @@ def _with_prefix(value: int | None, unit: str) -> str:
 
 
 def write_rate(bit_per_s: int | None) -> str:
-    """Return a text that `parse_rate_bit_per_s` converts back to this rate: `4mbit`, `none`."""
+    """Format a rate: `4mbit`, or `none` for None. `parse_rate_bit_per_s` converts the text back."""
     if bit_per_s is None:
         return NO_LIMIT[0]
     return format_rate(bit_per_s).removesuffix("/s").replace(" ", "").lower()
 
 
 def write_size(size: int | None) -> str:
-    """Return the shortest text that `parse_size_bytes` converts back to this size: `96kB`, `none`."""
+    """Format a size briefly: `96kB`, or `none` for None. `parse_size_bytes` converts the text back."""
     if size is None:
         return NO_LIMIT[0]
     return min((f"{_plain(Decimal(size) / factor)}{unit}" for unit, factor in _SIZES_BYTES.items()), key=len)

@@ -46,6 +46,7 @@ class StoredBody:
     length: int
 
     def read(self, most: int | None = None) -> bytes:
+        """Return the body, or at most its first `most` bytes."""
         return self.store.read(self.offset, self.length if most is None else min(most, self.length))
 
 

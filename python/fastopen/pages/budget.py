@@ -42,9 +42,9 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The resources that may still be used to read one input. `unpacked` and `searchable` are the numbers of
-    bytes that may still be unpacked and searched. `steps` steps of work and `room` bytes of memory are left
-    for the input's current file. `limit` is the initial value of `unpacked`. `place` is the input's name."""
+    """The budget that is left for one input. `unpacked` and `searchable` are the bytes that may still be
+    unpacked and searched. For the current file, `steps` is the number of steps of work, and `room` the bytes
+    of memory. `limit` is the initial value of `unpacked`. `place` is the input's name."""
 
     limit: int
     place: str
@@ -61,8 +61,8 @@ _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the cost of reading one input in the `with` block. `limit` is the number of bytes to which the
-    input may unpack. `place` names the input in errors. A nested block has its own budget."""
+    """Limit the cost of reading one input in the `with` block. `limit` is the maximum size of the unpacked
+    input in bytes. `place` names the input in errors. A nested block has its own budget."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -91,7 +91,7 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Account for `size` bytes of memory for the current file. Raises InputError if it exceeds its limit."""
+    """Account for `size` bytes of memory. Raises InputError if the current file takes up too much."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -99,7 +99,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Account for `steps` steps of work on the current file. Raises InputError if it takes too many steps."""
+    """Account for `steps` steps of work. Raises InputError if the current file takes too many."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:
@@ -112,7 +112,7 @@ def _exceeded(budget: Budget, what: str) -> InputError:
 
 
 def may_search(size: int) -> bool:
-    """Account for a search of `size` bytes of text. Return False if the current input permits no more."""
+    """Account for a search of `size` bytes of text. Return False if this exceeds the limit of the input."""
     budget = _CURRENT.get()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0
@@ -141,5 +141,5 @@ def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
 
 
 def mebibytes(size: int) -> str:
-    """Return a size in bytes as text, such as `64 MiB`, or `1 kB` if it is less than 1 MiB."""
+    """Return a size in bytes as text, such as `64 MiB`, or `640 kB` if it is less than 1 MiB."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else format_bytes(size)

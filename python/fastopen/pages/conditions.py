@@ -43,8 +43,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 class Condition:
-    """A condition on a page's properties, such as `hosts < 50`. Call it with a mapping from the names of
-    these properties to their values. It returns True if the page meets the condition."""
+    """A condition on a page's properties, such as `hosts < 50`. Calling the condition with a mapping from
+    names of properties to values returns True if the page meets the condition."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
         """Parse the condition `text`. `kinds` maps the name of each page property to its type. Raises

@@ -84,11 +84,11 @@ def load_chosen(
     """Load pages, in the order of the inputs. `choice` selects some of them by a condition or at random.
 
     If there is no `choice`, and no input is an index (a CSV file that lists pages with their properties),
-    load all pages as `load_pages` does. Otherwise an input may also be a folder with recordings at any depth,
-    whose unreadable files are left out with a LeftOutWarning. URLs are looked up in the folders of `library`.
-    Repeated inputs are left out. Raises InputError if the file of a selected page is unreadable, or has
-    changed since it was indexed. With `lenient`, such a file is left out instead. `max_unpacked` limits the
-    decompressed bytes of an input. `processes` is the number of processes that read; None: one per CPU."""
+    load all pages as `load_pages` does. Otherwise an input may also be a folder with recordings at any depth.
+    Unreadable files in this folder are left out with a LeftOutWarning. URLs are looked up in the folders of
+    `library`. Repeated inputs are left out. Raises InputError if the file of a selected page is unreadable,
+    or has changed since it was indexed. With `lenient`, such a file is left out instead. `max_unpacked`
+    limits the decompressed bytes of an input. `processes` files are read at once; None: one file per CPU."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):

@@ -31,12 +31,12 @@ _BOMS = (
 
 
 def silent(done: int, total: int) -> None:
-    """Ignore the progress. This is the callback for callers that do not show it."""
+    """Do nothing. Callers that do not show progress use this callback."""
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a progress callback for the input with the index `number` of `parts` equally large inputs. It
-    converts the progress of this input into the progress of all inputs, and passes it to `progress`."""
+    """Return a progress callback for the input with index `number` of `parts` inputs of equal size. The
+    callback converts the input's progress to that of all inputs, and passes it to `progress`."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 
@@ -76,7 +76,7 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """Return the next character except white space, without consuming it. InputError if there is none."""
+        """Peek at the next character that is not white space. Raises InputError at the end of the file."""
         while not self._ahead.strip():
             self._ahead = ""  # otherwise read() would return this white space again
             self._ahead = self.read(_SNIFFED)
@@ -145,8 +145,8 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return a name for the page in the file or folder `place`: its base name without `suffixes`, which are
-    removed one after the other. Return `page` if no printable character is left."""
+    """Return a name for the page in the file or folder `place`: its base name after removing each of
+    `suffixes` in turn. Return `page` if no printable character is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

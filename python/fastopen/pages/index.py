@@ -59,7 +59,7 @@ def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[IndexedFile]:
     """Yield the properties of the pages in each file, in the order of the files. `processes` is the number of
-    processes that read. See `load_pages` for the other options. Raises MachineError if a process dies."""
+    processes to use. See `load_pages` for the other options. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
@@ -94,6 +94,7 @@ def _ignore_interrupts() -> None:
 
 
 def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
+    """Read a file, and return the properties of its pages, or the error as text."""
     try:
         pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
     except InputError as error:

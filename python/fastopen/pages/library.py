@@ -71,7 +71,7 @@ def load_pages(
     comes with fastopen. URLs are looked up in the folders of `library`, then among the packaged pages. The
     URLs in a list are first looked up in the list's folder. `max_unpacked` limits the decompressed bytes of
     each argument. `progress` gets the argument, the amount read so far, and the total amount. With `lenient`,
-    skip damaged parts of files, and with a LeftOutWarning, unreadable files and URLs without a page."""
+    skip damaged parts of files. Also skip unreadable files and URLs without a page, with a LeftOutWarning."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
@@ -94,7 +94,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return those of the page's notes that report damaged parts of its file, which were left out."""
+    """Return the page's notes about damaged parts of its file that were left out."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -237,7 +237,7 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the URL on each line of a list, with its file and line for errors, such as `a.pages: line 3`."""
+    """Yield the URL on each line of a list, and the place to name in errors, such as `a.pages: line 3`."""
     # After a URL with a scheme, ignore the rest of the line: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
@@ -261,7 +261,7 @@ class Library:
 
     def find(self, url: str, place: str) -> ImportedPage:
         """Return the page with this URL. Raises InputError, which suggests similar URLs, if there is none.
-        `place` names the file and line from which the URL is, for the error."""
+        `place` is the file and line of the URL, to name in errors."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

@@ -198,7 +198,7 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the server think times and reference positions that the page's resources have now."""
+        """Return the server think times and reference positions of the page's resources."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
@@ -289,8 +289,8 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 def page_of_hosts(
     name: str, source: str, hosts: Iterable[str], kind: ResourceType, body_bytes: int = 0
 ) -> Page:
-    """Return a synthetic page with one http resource on each host. The first host serves a document, from
-    which the client requests a resource of type `kind` and `body_bytes` bytes on each of the other hosts."""
+    """Return a synthetic page with one http resource of `body_bytes` bytes on each host. The first resource
+    is a document, which makes the client request the others. These have the type `kind`."""
     resources = tuple(
         Resource(
             url=f"http://{host}/",
@@ -337,7 +337,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file: JSON with a line for each key or resource, without most defaults."""
+    """Return the JSON of a page file, with a line for each key or resource. Omit most default values."""
     data = page.model_dump(mode="json", exclude={"notes", "resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items()]
     resources = []

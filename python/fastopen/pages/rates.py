@@ -30,8 +30,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
     """Estimate the rate of the recorder's downlink in bit/s: the highest rate at which responses arrived in
-    any period of `window_ms`. Return None if it was only a short burst, because no period eight times as long
-    reached 80 % of the rate, or if nothing arrived."""
+    any period of `window_ms`. Return None if nothing arrived, or if the highest rate was only that of a short
+    burst: no period eight times as long reached 80 % of the rate."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -62,8 +62,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 def _running_sum(events: Sequence[tuple[float, float]]) -> Callable[[float, Bisect], float]:
-    """Return a function that returns the sum of the amounts of all events, (time, amount), before a time. The
-    function's second argument is bisect_right to include events at this very time, else bisect_left."""
+    """Return a function of a time that sums the amounts of the events (time, amount) before it. The second
+    argument, bisect_right or bisect_left, includes or excludes events at exactly that time."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

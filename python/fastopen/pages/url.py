@@ -67,7 +67,7 @@ def is_address(host: str) -> bool:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Return the origin of a valid page URL as (scheme, host, port), with the scheme's port by default."""
+    """Return (scheme, host, port) of a valid page URL. Without a port, use the default of the scheme."""
     parts = urlsplit(url)
     return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
 

@@ -41,6 +41,7 @@ class Edge:
 
 
 def check_size(requests: int, place: str) -> None:
+    """Raise InputError if a page has too many requests. `place` names the file."""
     if requests > MAX_RESOURCES:
         message = f"{requests:,} requests in one page are too many; the limit is {MAX_RESOURCES:,}"
         raise InputError(message, place)

@@ -27,9 +27,9 @@ class Freshness(NamedTuple):
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return for how long a cache may use a response with these headers, and if it can be revalidated. The
-    names of headers must be in lower case. `at_ms` is the response's arrival in ms since 1970; None if
-    unknown. The result is unknown without headers, or if the method is not GET."""
+    """Compute the freshness of a response with these headers, whose names must be in lower case. `at_ms` is
+    the response's arrival in ms since 1970, or None if unknown. The freshness is unknown without headers, or
+    if the method is not GET."""
     if not headers or method != "GET":
         return Freshness()
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
@@ -50,7 +50,7 @@ def _delta_s(text: str) -> int | None:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return for how many seconds after its arrival a response is fresh in a private cache (RFC 9111 4.2)."""
+    """Return the freshness lifetime of a response in a private cache, in s from arrival (RFC 9111 4.2)."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

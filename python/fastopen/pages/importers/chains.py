@@ -1,4 +1,4 @@
-"""Link redirects and CORS preflights to the requests that followed them, which forms chains of requests."""
+"""Link redirects and CORS preflights to the requests that followed them, to form chains of requests."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -12,8 +12,8 @@ _PREFLIGHT_WAIT_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Find the requests that followed a redirect or CORS preflight, and set their `before` to it. If such a
-    request seems to start before the redirect or preflight ended, correct the request's times."""
+    """Set `before` of each request that followed a redirect or CORS preflight to this redirect or preflight.
+    If such a request seems to start before the end of `before`, correct the request's times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -47,7 +47,7 @@ def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
 
 
 def _put_after(entry: Exchange, before: Exchange) -> None:
-    """Link a request to the redirect or preflight `before` it, and delay its times to the end of `before`."""
+    """Link `entry` to the redirect or preflight `before`. Delay `entry` until `before` has ended."""
     entry.before = before
     at = entry.at
     at.start = max(at.start, before.at.end)
@@ -57,7 +57,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
     """Remove the exchanges `gone` from the chains of redirects and preflights that lead to the exchanges
-    `kept`. For example, if A redirects to B, B redirects to C, and B is removed, A redirects to C."""
+    `kept`. For example, if A redirects to B, B redirects to C, and B is removed, then A redirects to C."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -71,8 +71,8 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first exchange of the chain of redirects and preflights that led to `entry` (without any,
-    `entry` itself), and the number of steps from there to `entry`."""
+    """Return the first exchange of the chain of redirects and preflights that led to `entry`, and the number
+    of steps from there to `entry`. If there is no such chain, return `entry` itself and 0."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -84,7 +84,7 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def start_order(entry: Exchange) -> tuple[float, int, int]:
-    """Return a key to sort exchanges by their start. A redirect precedes its target if both start at once."""
+    """Return a key to sort exchanges by start time. At equal times, a redirect precedes its target."""
     return entry.at.start, _first(entry)[1], entry.order
 
 

@@ -1,4 +1,4 @@
-"""Read values of recordings, which may be missing, absurd, or of a wrong type, such as a size as text."""
+"""Read values of recordings, which may be missing, absurd or of the wrong type, such as sizes as strings."""
 
 import json
 import math
@@ -26,11 +26,12 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def text(value: object) -> str:
+    """Return `value` if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: object) -> float | None:
-    """Convert a finite number, or a string with one (WebPageTest), to a float. Otherwise return None."""
+    """Convert a finite number or numeric string (WebPageTest) to a float. Otherwise return None."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

@@ -48,17 +48,17 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Find all exchanges of the page whose first exchange is `root`: follow redirects, and the URLs in
-        documents, stylesheets and scripts. Map the index of each to the link (edge) to its initiator.
-        Initiators come before the exchanges that they initiate."""
+        """Find all exchanges of the page that begins with the exchange `root`: follow redirects, and the URLs
+        in documents, stylesheets and scripts. Map the index of each exchange to the link (edge) to its
+        initiator. Initiators come before the exchanges that they initiate."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.add_referenced(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Find the exchange `root`, and all to which redirects and references in documents and stylesheets
-        lead from it. Map the index of each to the link (edge) to its initiator, which comes before it."""
+        """Follow redirects, and references in documents and stylesheets, from the exchange `root`. Map the
+        index of each exchange found, and of `root`, to the link to its initiator. Initiators come first."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.add_referenced(edges, [root])
         return edges
@@ -82,7 +82,7 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the indices of the exchanges of other pages in a recording of several pages: the exchanges
+        """Return the indices of the exchanges that belong to other pages of the recording: the exchanges
         `started`, and all exchanges to which redirects, references and hyperlinks lead from there."""
         found = set(started)
         waiting = deque(found)
@@ -149,17 +149,17 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Convert an offset in a text of `length` bytes to an offset in its possibly compressed body. Return
-        None if the text is not a document, because browsers use other texts only when they are complete."""
+        """Convert an offset in a text of `length` bytes to an offset in the body, which may be compressed.
+        Return None if the text is not a document: browsers use other texts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Search the texts of a page, such as scripts, for the URLs of recorded requests that it lacks. Add
-        these requests to `edges`, the page's requests by index with the links to their initiators. Return
-        the indices of the added requests."""
+        """Search the texts of a page, such as scripts, for URLs of recorded requests that are not part of the
+        page yet. Add these requests to `edges`, which maps each request of the page to the link to its
+        initiator. Return the indices of the added requests."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -31,7 +31,7 @@ class InitiatorResolver:
     def __init__(self, entries: Sequence[Exchange], document: int, notes: Notes) -> None:
         """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
         `document` is the index of the main document, which is 0 unless the first request was redirected.
-        `notes` counts the requests that waited for a script or stylesheet."""
+        `notes` gets the number of requests that waited for a script or stylesheet."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -86,8 +86,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str) -> int | None:
-        """Return the index of the latest entry so far with this URL, or if this entry is a redirect, of the
-        entry at the end of its chain of redirects. Return None if there is no such entry."""
+        """Return the index of the latest entry so far with this URL. If this entry begins a chain of
+        redirects, return the index of the last entry in the chain. Return None if no entry has this URL."""
         known = self._by_url.get(url)
         if not known:
             return None
@@ -112,8 +112,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return `recorded`, the index of a request's initiator. But if it is a document that ended long
-        before, return the index of the script or stylesheet for which the request probably waited."""
+        """Return `recorded`, the index of a request's initiator. If this is a document that arrived long
+        before, return instead the index of the script or stylesheet for which the request probably waited."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -127,15 +127,15 @@ class InitiatorResolver:
         return latest[1]
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
-        """Find the last resource of the type `kind` in a frame that was complete when the request `index`
+        """In a frame, find the last resource of the type `kind` that was complete when the request `index`
         started. Return its end in ms since 1970 and its index, or None if there is no such resource."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the index of the document, such as a frame, to which a request belongs, by its Referer or
-        WebPageTest's `_documentURL`. If both are missing or unknown, this is the main document."""
+        """Return the index of the document to which a request belongs: the main document or that of a frame.
+        The Referer or WebPageTest's `_documentURL` names it. Without these, assume the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -179,8 +179,8 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> tuple[int, float] | None:
-        """Find a response text that contains the URL of the entry at `index`. Return the index of the text's
-        entry, and the position of the URL's end in it, from 0 to 1. Return None if no text has the URL."""
+        """Find a response text that contains the URL of the entry `index`. Return the index of the text's
+        entry, and how far into the text the URL ends, from 0 to 1. Return None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

@@ -63,7 +63,7 @@ def request_response() -> Any:
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder is a recording of mm-webrecord, or has subfolders that all are recordings."""
+    """Return True if the folder, or each of its subfolders, is a recording of mm-webrecord."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 

@@ -47,10 +47,10 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return a recorded HTTP request and its response as an Exchange. If it cannot be part of a page, such as
-    a request for robots.txt, count the reason in `notes` and return None. `sent` and `got` are the headers of
-    request and response. `body` is the response's body without chunked framing. If the recording lacks the
-    body, `lost_body_bytes` is its length. If the size of a header is None, a typical size is assumed."""
+    """Return a recorded HTTP request and its response as an Exchange. For a request that cannot be part of a
+    page, such as one for robots.txt, count the reason in `notes` and return None. `sent` and `got` are the
+    headers of request and response. `body` is the response's body without chunked framing. If the recording
+    lacks the body, `lost_body_bytes` is its length. If a header's size is None, a typical size is assumed."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

@@ -54,9 +54,9 @@ def holds(folder: Path) -> bool:
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a mirror. A page begins with a document that is not a part of another page, and
-    whose references lead to at least five other files, or else with the document that leads to the most
-    files. Raises InputError if a file cannot be read, or skips it if `lenient`."""
+    """Return the pages of a mirror. A page begins with a document that leads to at least five other files and
+    is not part of another page. If there is none, one page begins with the document that leads to the most
+    files. Raises InputError for an unreadable file, or skips it if `lenient`."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
@@ -116,8 +116,8 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
 
 
 def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Pair each file with the file that has its content as the server sent it. The two differ if wget changed
-    the links in a file and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
+    """Pair each file with the file that contains what the server sent. The two differ if wget changed the
+    links in a file and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
     every = set(files)
     # With -E, `.orig` replaces `.html`.
     copies = {
@@ -202,7 +202,7 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """Return the exchange's URL for a URL that a reference names; None if the mirror lacks the file. wget
+        """Return the URL of the exchange for a URL in a reference; None if the mirror lacks the file. wget
         may have added a suffix to the file's name, or replaced the name by the MD5 of path and query."""
         key = _key(url)
         parts = urlsplit(url)
@@ -215,7 +215,7 @@ class _Mirror:
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
         """Return the URL of the exchange to which a reference leads; None if the mirror lacks its file. The
-        reference is a URL, or a path from one file to another, as `wget -k` writes."""
+        reference is a URL, or a relative path from one file to another, as `wget -k` writes it."""
         url = urls.cleaned(written, base=base)
         found = self.lookup(url) if url is not None else None
         if found is not None or "://" in written:
@@ -226,7 +226,7 @@ class _Mirror:
 
 
 def _key(url: str) -> str:
-    """Return a URL without scheme and percent-encoding, in which references and file names often differ."""
+    """Return a URL without scheme and percent-encoding. References and file names often differ in these."""
     return unquote(url.partition("://")[2])
 
 

@@ -1,4 +1,4 @@
-"""Count what an import left out, guessed or found odd, and turn the counts into sentences for users."""
+"""Count the data that an import left out, guessed or found odd, and describe the counts for users."""
 
 from collections import Counter
 from typing import Final

@@ -72,8 +72,8 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the first request of each page, given the URLs of the pages: the request for the
-    URL, or the first redirect that led to it. Skip URLs that were not recorded."""
+    """Return the index of the first request of each page, given the URLs of the pages. This is the request
+    for the URL, or the first of the redirects that led to it. Skip URLs that were not recorded."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Return the indices in `found`, but if redirects led to a request, the index of the first redirect. With
-    `in_order`, ignore redirects that were recorded after the request."""
+    """Replace each request in `found` by the first of the redirects that led to it, if any, and return the
+    indices. With `in_order`, ignore redirects that were recorded after the request."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

@@ -39,7 +39,7 @@ _EXPLAINED_SHARE: Final = 0.5
 def page_with_times(
     exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page that consists of `exchanges`, which have times. `head` has facts of the HAR about the
+    """Return the page that consists of `exchanges`, which have times. `head` is the HAR's metadata about the
     page, such as its title. `place` names the file in errors. Raises InputError for too many exchanges."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
@@ -107,7 +107,7 @@ def page_with_times(
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
     """Return the exchanges in order of start, and the index of the page's document in this order. The page's
-    first request comes first. Exchanges that started earlier get its start. `title` may be the page's URL."""
+    first request comes first: earlier exchanges get its start time. `title` may be the page's URL."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -144,7 +144,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """Move the first request `root` to the page's start, if it ended before that, because of a prefetch."""
+    """If a prefetch of `root`, the first request, ended before the page's start, move it to that start."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -208,14 +208,14 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if any two requests overlapped. `carried` has (sent, end) of each in order of `sent`."""
+    """Return True if any two requests overlapped. `carried` has each request's (sent, end), sorted."""
     ended = accumulate((end for _, end in carried), max)
     return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
     """Estimate when the browser could make the request `one`, whose initiator is `parent`. Return the number
-    of the initiator's body bytes that it needed to receive (None: all), and the time in ms to process them.
+    of the initiator's body bytes that the browser needed first (None: all), and the processing time in ms.
     `named_after` is the position of the request's URL in the initiator's text, from 0 to 1, if known."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
@@ -227,17 +227,18 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase of the request `one`: `after` if it or its initiator began after the load event (at
-    `fired_at`), `load` if this event waited for it, else `async`. `ended` is its end, after redirects."""
+    """Return the phase of the request `one`: `after` if it or its initiator began after the load event,
+    `load` if the event waited for it, else `async`. The event fired at `fired_at`. `ended` is the end of the
+    request, or if it was redirected, of the final response."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
 
 
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
-    """Estimate the time of the load event in ms since 1970. It may be earlier than its recorded time
-    `load_at`, which browsers record after the event's handlers have run. If `load_at` is None, return the
-    time 2 s after the end of the last request for which the event waits. `ends` has each exchange's end."""
+    """Estimate the time of the load event in ms since 1970. Browsers record the event after its handlers have
+    run, so the estimate may be earlier than the recorded time `load_at`. If `load_at` is None, return the
+    time 2 s after the last request for which the event waits. `ends` maps each exchange to its end."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
@@ -299,8 +300,8 @@ class _Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _EXPLAINED_SHARE * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time in ms that the server took to send the body of the response `index`: the time in
-        which it arrived, or 0 if this is under 500 ms, or if the network explains at least half of it."""
+        """Return the server's send time in ms for the body of the response `index`: the time in which the
+        body arrived. Return 0 if this is under 500 ms, or if the network explains at least half of it."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_BODY_MS or self._reached is None:

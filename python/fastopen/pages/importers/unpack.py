@@ -15,9 +15,9 @@ _DAMAGE: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
-    """Return a body without the `codings`, such as `gzip`, that its Content-Encoding lists; None if it cannot
-    be decoded. If the body was cut short, return the part before the cut. If it is a text that was decoded
-    already, return it unchanged, because some archivers decode bodies but keep the header."""
+    """Decode a body that has the Content-Encoding `codings`, such as `gzip`. Return None if this fails. If
+    the body was cut short, return the part before the cut. If it is text that is not encoded, return it
+    unchanged, because some archivers decode bodies but keep the header."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue

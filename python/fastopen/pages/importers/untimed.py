@@ -53,8 +53,8 @@ def pages_of(
 
 
 def _complete_referers(exchanges: Sequence[Exchange]) -> None:
-    """Replace each Referer that is only an origin, which is all that browsers send to other origins, by the
-    URL of the page that was visited last there. If Fetch Metadata shows no visit, keep the Referer."""
+    """Replace each Referer that is only an origin by the URL of the page last visited at this origin, unless
+    Fetch Metadata shows no visit. Browsers send only the origin to servers of other origins."""
     visited: dict[tuple[str, str, int], str] = {}
     for one in exchanges:
         if one.navigated:
@@ -97,8 +97,8 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator of a request to which nothing refers, and return the link to it. It is the Referer,
-    or else the last stylesheet (for a font) or script (for an XHR or frame), or else the document."""
+    """Guess the initiator of a request to which nothing refers: the resource in the Referer, or else the last
+    stylesheet (for a font) or script (for an XHR or frame), or else the document. Return the link to it."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -127,8 +127,8 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return a copy of `edges`, which maps requests to links to their initiators, with the `phase` of each
-    link: `load` if the load event waits for the request, else `async`. A redirect has its target's phase."""
+    """Return a copy of `edges`, the links from requests to initiators, with the `phase` of each link set:
+    `load` if the load event waits for the request, else `async`. A redirect has its target's phase."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

@@ -37,8 +37,8 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a WACZ, or of a HAR in a ZIP. If `fastopen record` added a HAR, which has times, to
-    the WACZ, return the HAR's pages. Otherwise use the WACZ's page list. Raises InputError if damaged."""
+    """Return the pages of a WACZ, or of a HAR in a ZIP. If `fastopen record` added a HAR to the WACZ, return
+    the HAR's pages, which have times. Otherwise use the WACZ's page list. Raises InputError for damage."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:

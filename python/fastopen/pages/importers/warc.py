@@ -189,6 +189,7 @@ class Archive:
         return made
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
+        """Return the pages in all records. `roots` lists the URLs of the pages, if known."""
         source = coerce.source_of("WARC", self.software, self.date)
         return pages_of(self.exchanges(), name, source, self.notes, place, roots=roots)
 
@@ -222,8 +223,8 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of the types in _KINDS. For a warcinfo record, yield the name of the software in it
-    or "". Raises InputError for a damaged record. If `lenient`, instead continue at the next record."""
+    """Yield the records of the types in _KINDS. For a warcinfo record, yield the name of the software, or "".
+    Raises InputError for a damaged record. If `lenient`, skip to the next record instead."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:

@@ -60,7 +60,7 @@ class Reference:
     """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text. `type`
     is the type of resource that the markup implies, such as `image`. `link` is True if browsers do not load
     the URL for this page: a hyperlink, or a script for browsers without modules. References with the same
-    number `picture` are choices of a `srcset` or similar, of which a browser loads only one."""
+    `picture` are alternatives, for example in a `srcset`. A browser loads only one of them."""
 
     url: str
     at: int
@@ -102,7 +102,7 @@ def _references_in_document(text: bytes, charset: str | None = None) -> Referenc
 
 
 def _parser_charset(charset: str | None) -> str | None:
-    """Return libxml2's name of the charset, or None, with which the parser detects the charset itself."""
+    """Return libxml2's name of the charset, or None to let the parser detect the charset."""
     names = [charset] if charset else []
     with suppress(LookupError, ValueError):
         names += [codecs.lookup(charset or "").name]  # Python knows more aliases than libxml2
@@ -225,7 +225,7 @@ def stylesheet_references(text: str) -> list[tuple[str, ResourceType]]:
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:
-    """Yield (URL, type) for each reference in parsed CSS. The type is `kind`, or as an at-rule implies."""
+    """Yield (URL, type) for each reference in parsed CSS. The type is `kind` unless an at-rule sets it."""
     here = kind
     for node in nodes:
         if node.type == "at-keyword":

@@ -44,8 +44,8 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return the last segment of the URL's path, which every text that contains the URL contains too. Return
-    None if a text may contain this segment in an escaped form."""
+    """Return the last segment of the URL's path, if every text with the URL contains this segment unchanged.
+    Return None if a text may contain the segment in an escaped form."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -79,7 +79,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """An index of `urls` that quickly finds which of them a text may contain, even relative or escaped."""
+    """An index of `urls` that quickly finds the ones that may be in a text, even if relative or escaped."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 

@@ -36,7 +36,7 @@ _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNOREC
 
 
 class Writer(NamedTuple):
-    """Known deviations of a program that writes HARs from the HAR 1.2 specification."""
+    """The ways in which a program that writes HARs is known to deviate from the HAR 1.2 specification."""
 
     tls_counted_twice: bool = False
     """True if an entry's `time` contains the TLS handshake twice: as `ssl`, and as a part of `connect`."""
@@ -55,6 +55,7 @@ WRITERS: Final = {
 
 
 def writer_of(log: Mapping[str, Any]) -> Writer:
+    """Return the known deviations of the program that wrote a HAR, given the HAR's `log` object."""
     creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
     return WRITERS.get(creator.strip().lower(), Writer())
 
@@ -68,11 +69,11 @@ def read_entry(
     notes: Notes,
     writer: Writer,
 ) -> Exchange | None:
-    """Convert the HAR entry `raw`, a request and its response, into an exchange. If it cannot be replayed,
-    such as a WebSocket, count the reason in `notes` and return None. `order` is the entry's index in the HAR,
-    and `place` names the entry in errors. If the entry has no start time, use the start of the entry before
-    it (`previous`), or else of the page (`page_start`), both in ms since 1970. `writer` has the deviations of
-    the program that wrote the HAR. Raises InputError if the entry is invalid."""
+    """Convert the HAR entry `raw`, a request and its response, into an exchange. If the request cannot be
+    replayed, for example because it opens a WebSocket, count the reason in `notes` and return None. `order`
+    is the entry's index in the HAR, and `place` names the entry in errors. If the entry has no start time,
+    use that of the entry before (`previous`), or else of the page (`page_start`), both in ms since 1970.
+    `writer` describes the program that wrote the HAR. Raises InputError if the entry is invalid."""
     entry = _har_entry(raw, place)
     raw = entry.raw
     status = int(coerce.number(entry.response.get("status")) or 0)
@@ -258,9 +259,9 @@ def _tcp(
 ) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
-    In HAR 1.2, `connect` is the duration of both handshakes, and `ssl` of TLS, so return the difference.
-    Firefox writes only the TCP handshake into `connect`, so that `time` is the sum of all timings and `ssl`.
-    For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
+    In HAR 1.2, `connect` includes TLS, whose duration is `ssl`, so return the difference. Firefox writes only
+    the TCP handshake into `connect`. Its `time` is then the sum of all timings, `ssl` included. For https
+    without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
@@ -273,8 +274,8 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the body as the server sent it, if it can be derived from the HAR's `content`: this content, or
-    its text in the charset of `mime`. Return None if neither has exactly `body_bytes` bytes."""
+    """Return the body as the server sent it: the HAR's `content`, or else this text encoded in the charset of
+    `mime`. Return None if neither has exactly `body_bytes` bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -342,7 +343,7 @@ def _is_cached(entry: HarEntry, times: Times, timed: bool) -> bool:
 
 
 def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
-    """Return the URLs that a HAR entry names as initiator: for a script, a call stack from the inside out."""
+    """Return the initiator URLs of a HAR entry: for a script, those of its call stack, innermost first."""
     # Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
     # `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`.
     found: list[str] = []

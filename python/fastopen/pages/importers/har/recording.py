@@ -55,9 +55,9 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of the decoded HAR `data`, from whose entries a BodyStripper has moved the bodies.
-    `place` names the file in errors. `notes` has counts of damaged parts of the file. Raises InputError if
-    the HAR is invalid. With `lenient`, skip invalid entries."""
+    """Return the pages of the decoded HAR `data`, after a BodyStripper has moved the bodies out of its
+    entries. `place` names the file in errors. `notes` has the number of damaged parts that were skipped.
+    Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -94,8 +94,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 
 
 def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Split the entries of a HAR's page into page loads, each with its own page. Every load but the first
-    begins with a document after a pause of 5 s, to which no redirect, script or element led."""
+    """Split the entries of a HAR's page into page loads, each with its own page. A new load begins with a
+    document after 5 s without requests, unless a redirect, script or element led to the document."""
     ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
@@ -158,8 +158,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
     """Return the pages of a HAR, with the indices of their entries. An entry belongs to the page that its
-    `pageref` names, or else to the page that was loading at its start. If no pages are declared, each
-    `pageref` is a page."""
+    `pageref` names, or else to the page that was loading when the entry started. If the HAR declares no
+    pages, each `pageref` is a page."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -223,8 +223,8 @@ def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
     """Return the page's requests that used the network, in the order of the HAR, and counts of guesses and
-    left-out entries. `raws` has all entries of the HAR, `writer` the deviations of the program that wrote it,
-    and `place` names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
+    left-out entries. `raws` has all entries of the HAR. `writer` describes the program that wrote it. `place`
+    names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -247,7 +247,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries that start over a day from the median (a wrong clock) to the start of the entry before."""
+    """Move an entry that starts over a day from the median (wrong clock) to the start of its predecessor."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle

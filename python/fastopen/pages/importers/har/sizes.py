@@ -66,9 +66,9 @@ def _header(
     subject: str,
 ) -> int:
     """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` has
-    its recorded fields, and `first_line` is the size of the text before them. `binary` is True for HTTP/2 and
-    HTTP/3, whose recorded sizes are not of HTTP/1.1 text. If neither fields nor a plausible size were
-    recorded, return `typical`, and count the guess in `notes` under `subject`."""
+    the recorded header fields, and `first_line` is the size of the text before these fields. `binary` is True
+    for HTTP/2 and HTTP/3, where the recorded size is not that of HTTP/1.1 text. If neither fields nor a
+    plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only the first line if they did not see the headers.
@@ -133,9 +133,9 @@ def _body(entry: HarEntry, notes: Notes) -> int:
 
 
 def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Estimate the size in bytes of a response's body as sent. Use the number of transferred bytes if
-    Content-Length (`length`) is missing or larger, otherwise Content-Length. If neither is recorded, subtract
-    the savings of compression from the size of the content (`whole`). Count the estimate in `notes`."""
+    """Estimate the size in bytes of a response's body as sent, and count the estimate in `notes`. Use
+    Content-Length (`length`). If it is missing or too large, use the number of transferred bytes. If both are
+    missing, subtract the bytes that compression saved from the size of the content (`whole`)."""
     if entry.transferred is not None:
         headers = coerce.size(entry.response.get("headersSize")) or _written(entry.response_headers) + 17
         if length is None or headers < entry.transferred < length:

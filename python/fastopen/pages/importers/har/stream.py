@@ -87,7 +87,7 @@ class Scanner:
         self._at += 1
 
     def value(self) -> Any:
-        """Return the JSON value that begins here. DamageError if it is malformed, InputError if too large."""
+        """Return the next JSON value. Raises DamageError if malformed, InputError if too large."""
         self.peek()
         while True:
             try:
@@ -166,7 +166,7 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Skip `skipped` characters, then go to the next object with request and response; False if none."""
+        """Skip `skipped` characters, then go to the next HAR entry. Return False if no entry follows."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
@@ -200,8 +200,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function to call with each value that was parsed for the JSON object `document`. It returns
-    the value, or raises InputError if all values so far take up more memory than permitted for a file."""
+    """Return a function to call with each value parsed for the JSON object `document`. The function returns
+    this value, or raises InputError if all values so far take up more memory than permitted."""
     # Measuring is slow, so it starts only after so much text that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
