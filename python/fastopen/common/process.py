@@ -86,8 +86,8 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program during the `with` block, with its standard error in `log`. When the block ends, wait for
-    the program. If the block raises an error, kill the program and its child processes instead."""
+    """Run a program during the `with` block, and write its standard error to `log`. When the block ends, wait
+    for the program. If the block raises an error, kill the program and its child processes instead."""
     process = None
     try:
         with interrupts_held_back():

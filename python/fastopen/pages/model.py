@@ -205,8 +205,8 @@ class Page(BaseModel):
         )
 
     def with_explanation(self, explanation: Explanation) -> Page:
-        """Return a copy of the page whose resources have the server think times and reference positions of
-        `explanation`, and which has no alternative `explanations`."""
+        """Return a copy of the page without alternative `explanations`. Its resources have the server think
+        times and reference positions of `explanation`."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )

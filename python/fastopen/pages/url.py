@@ -1,4 +1,4 @@
-"""Check that URLs have the format of the URLs in pages, and convert other URLs into this format."""
+"""Check that URLs have the format that pages require, and convert other URLs into this format."""
 
 import re
 from functools import lru_cache

@@ -110,7 +110,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map each request's index to its resource type: the type in its edge if set, or else as recorded."""
+    """Map each request's index to its resource type: the type in its edge if set, else the recorded type."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     # A redirect has the type of its target, because its own MIME type is arbitrary.

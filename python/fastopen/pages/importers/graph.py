@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response of the exchange `index`. For each recorded request to which it refers, return
-        the request's index and its link (edge) to `index`. Update `linked` and `alternatives`."""
+        """Parse the response of the exchange `index`. Return the index of each recorded request to which the
+        response refers, and the link (edge) to `index`. Update `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

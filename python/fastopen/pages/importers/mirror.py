@@ -1,4 +1,4 @@
-"""Import mirrors by `wget -p -H`: folders named by host, with files named by path and query."""
+"""Import mirrors that `wget -p -H` made: folders named after hosts, with files named after path and query."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = si
 
 
 def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
-    """Read a mirror, and return a function that gets a URL and returns its page, or None if the mirror lacks
-    it. Raises InputError if a file cannot be read, or skips it if `lenient`."""
+    """Read a mirror, and return a function that maps a URL to its page, or to None if the mirror lacks the
+    page. Raises InputError if a file cannot be read, or skips it if `lenient`."""
     mirror = _read(folder, lenient, silent)
 
     def find(url: str) -> ImportedPage | None:

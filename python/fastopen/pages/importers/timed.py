@@ -172,7 +172,7 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield the times of each exchange. Assume HTTP/2 if its connection carried several requests at once."""
+    """Yield the times of each exchange. If a connection carried several requests at once, assume HTTP/2."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:

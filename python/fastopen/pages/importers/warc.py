@@ -133,7 +133,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Return an exchange for each response that can be part of a page, in order of the WARC-Dates."""
+        """Return an exchange for each response that can be part of a page, in order of WARC-Date."""
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
@@ -374,7 +374,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return a response's HTTP version; None if unknown, or 1.1, which recorders write for any version."""
+    """Return a response's HTTP version; None if unknown or 1.1 (recorders write 1.1 for any version)."""
     fields = (value for name, value in response.fields.headers if name.lower() == "warc-protocol")
     line = "" if response.head is None else str(response.head.protocol)
     named = (_VERSIONS.get(protocol.lower()) for protocol in (*fields, line))
