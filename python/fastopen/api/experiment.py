@@ -28,7 +28,7 @@ _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 class Experiment:
     """A plan of page loads over emulated networks, which `fastopen.api.run` executes. By default, each page
-    is loaded without TCP Fast Open, with it on the first visit, and with it on a later visit.
+    is loaded without TCP Fast Open, and with it on both a first and a later visit.
 
     >>> Experiment("example", rtt=["20ms", "100ms"], repeats=5, seed=1)
     <Experiment notebook: 1 page x 2 networks x 3 transports x 5 repeats = 30 loads>
@@ -54,8 +54,8 @@ class Experiment:
     ) -> None:
         """Define an experiment with `pages`: `Page` objects, files, folders, or names of packaged pages.
 
-        `factors` are settings such as `rtt="20ms"`; `fastopen factors` lists them. A setting can be a list of
-        values; pages are loaded with each value. If several settings of the network are lists,
+        `factors` are settings such as `rtt="20ms"`; `fastopen factors` lists them. If a setting is a list of
+        values, each page is loaded with each value. If several settings of the network are lists,
         `combine="cross"` takes all combinations. `"zip"` takes all first values, then all second values, and
         so on. `network` names networks, such as `4g`, instead of RTT and rates. `tolerance` and
         `smallest_effect` are tables as in an experiment file, and `client`, `tcp`, `origins` and `tls` can be
@@ -65,10 +65,10 @@ class Experiment:
         repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
 
         `where` (a condition on page properties) and `sample` (a number of pages) select among pages that are
-        not `Page` objects. `library` has the folders with recordings of pages that are given as lists of
-        URLs. With `lenient`, damaged entries are skipped. By default, server think times are the recorded
-        waits without the queueing delay in the recorder's network; with `as_imported`, they include it.
-        Raises InputError if an argument is invalid."""
+        not `Page` objects. `library` names folders of recordings, in which URLs from lists are looked up.
+        With `lenient`, damaged entries of recordings are skipped. By default, queueing delay in the
+        recorder's network is removed from server think times; with `as_imported`, it is kept. Raises
+        InputError if an argument is invalid."""
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
         }
@@ -114,11 +114,11 @@ class Experiment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the pages that were not given as `Page` objects: their paths or names."""
+        """Return the paths or names of the pages that were not given as `Page` objects."""
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host` for real
+        """Return a copy with different `repeats`, `seed`, `arms` (uses of TFO) or `engines` (`host` for real
         time, `virtual` for virtual time). Raises InputError if the copy is invalid."""
         made = copy(self)
         made.asked = with_changes(self.asked, settings, SOURCE)

@@ -19,7 +19,7 @@ class NotebookProgress:
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show the progress at most once in EVERY_S seconds, and always when no load is left."""
+        """Show the progress, at most once every EVERY_S seconds. Always show it when no load is left."""
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now

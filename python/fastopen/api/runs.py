@@ -57,7 +57,7 @@ class Run(Closing):
         """The outcome, such as `interrupted` and `faults`; None if this process did not execute the run."""
 
     def close(self) -> None:
-        """Close the run's database. Nothing more can be read from it."""
+        """Close the run's database. No more data can be read from the run."""
         self._store.close()
 
     @property
@@ -106,13 +106,13 @@ class Run(Closing):
         )
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """Return the full record of the last attempt at a load. `job` and `load` are its values in the
-        columns `job` and `id` of `loads`. Raises KeyError if the run has no such load."""
+        """Return the full record of the last attempt at a load. `job` and `load` are the values in the
+        columns `job` and `id` of the data frame `loads()`. Raises KeyError if the run has no such load."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return charts of example loads without
-        and with TFO for each page, network and setting. TFO's saving between them is about the median."""
+        """Return the charts of the report by name. With `loads`, also return charts of example loads, without
+        and with TFO, for each page, network and setting: the loads whose saving is nearest to the median."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -202,12 +202,12 @@ def run(
 
     The run is kept in the folder `output`, by default among the user's runs. If `keep` is False, it is only
     in memory. `jobs` is the number of page loads in parallel. `kernel` names a kernel for virtual time. With
-    `until_ci`, such as `"1%"`, loads are repeated until confidence intervals have at most this half-width, at
-    most `max_repeats` times. `shard`, such as `"17/200"`, runs a part of the experiment. `store` is a folder
-    or URL of results to reuse. If `executor` is given, its workers run loads in virtual time; the caller
-    shuts it down. `progress` is True for a progress bar, or a function to call after each event.
+    `until_ci`, such as `"1%"`, repeats are added until all confidence intervals have at most this half-width,
+    or until there are `max_repeats`. `shard`, such as `"17/200"`, runs a part of the experiment. `store` is a
+    folder or URL of results to reuse. If `executor` is given, its workers run loads in virtual time; the
+    caller shuts it down. `progress` is True for a progress bar, or a function to call after each event.
 
-    Call this from the main thread. After KeyboardInterrupt, it returns the run with its finished loads.
+    Call this function from the main thread. On KeyboardInterrupt, it returns the run with its finished loads.
     Raises InputError for invalid settings, and MachineError if this machine cannot execute the run."""
     options = RunOptions(
         output=None if output is None else Path(output),

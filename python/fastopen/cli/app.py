@@ -39,7 +39,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Print an error in one line, and exit with its code from the list in EXIT_HELP."""
+    """Run the command line. Print an error in one line, and exit with the error's code (see EXIT_HELP)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, signal.default_int_handler)  # as after Ctrl-C

@@ -1,8 +1,8 @@
-"""Find the commands. A command is a module in a folder `commands`, of this package or of an app.
+"""Find the commands. Each module in a folder named `commands` defines a command as its variable `command`.
 
-For example, `command` in `commands/serve_bench.py` becomes `fastopen serve-bench`. It is a function, or a
-Typer group of subcommands, to which several apps may add. A module is imported only when its command is
-requested, so `fastopen ls` starts quickly."""
+For example, `commands/serve_bench.py` defines `fastopen serve-bench`. This package and each app can have such
+a folder. A command is a function or a Typer group; several apps can add subcommands to a group. A module is
+imported only when its command is requested, so `fastopen ls` starts quickly."""
 
 import re
 import shutil

@@ -1,7 +1,7 @@
 """Format the help of commands.
 
-The module of a command with many options has FIRST_OPTIONS (the most important ones) and EXAMPLES. Then
-`--help` shows only these, `--help TOPIC` the options of a topic such as TLS, and `--help all` all options."""
+The module of a command with many options defines FIRST_OPTIONS (the most important ones) and EXAMPLES.
+`--help` then shows only these, `--help TOPIC` shows options of one topic, and `--help all` all options."""
 
 from collections.abc import Mapping, Sequence
 from types import MethodType
@@ -55,7 +55,7 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose `--help TOPIC` shows options of one topic, and `--help` only `first_options`."""
+    """A command whose `--help` shows only `first_options`. `--help TOPIC` shows the options of a topic."""
 
     first_options: Sequence[str] = ()
 
@@ -99,8 +99,8 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """Make a command's `--help` show only `first_options` and `examples`, which maps command lines to
-    explanations, and `--help all` show options by topic. Do nothing if `first_options` is empty."""
+    """Make a command's `--help` show only `first_options` and `examples`, and `--help all` show all options
+    by topic. `examples` maps command lines to explanations. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options
@@ -134,7 +134,7 @@ def without_types(command: Any) -> None:
 
 
 def refuse_repeated_options(command: Any) -> None:
-    """Make the command raise InputError if an option is given twice. Click would use its last value."""
+    """Make the command raise InputError if an option is given twice. Click itself uses the last value."""
     made = command.make_parser
 
     def make_parser(ctx: Any) -> Any:

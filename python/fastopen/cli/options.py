@@ -1,4 +1,4 @@
-"""Make command-line options from factors (settings that can vary), and change experiments by options."""
+"""Make command-line options from factors (settings that can vary), and apply options to experiments."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -42,9 +42,9 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds an option to a command for each factor (setting), such as `--rtt`.
 
-    The command receives the values of these options as its argument `written`, a mapping by the factors'
-    names. `defaults` has values for factors that the user does not set. The help shows examples of lists, or,
-    if the command takes no `lists`, of single values."""
+    The command receives the values of these options as its argument `written`, which maps names of factors to
+    values. `defaults` has values for factors that the user does not set. The help shows examples of lists, or
+    of single values if the command takes no `lists`."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name), lists) for factor in factors}
 
@@ -65,7 +65,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None, lists: bool) -> inspect.Parameter:
-    """Return the parameter from which Typer makes an option. `default` replaces the default in its help."""
+    """Return a parameter for Typer. `default`, if given, replaces the factor's own default in the help."""
     usual = default or factor.default_meaning or factor.usual
     one_value = not lists and factor.quantity is not WORDS
     option: Any = Option(

@@ -28,7 +28,7 @@ CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output. The first write that fails raises an error; after it, writes are ignored."""
+    """Standard output. The first write that fails raises an error; later writes are ignored."""
 
     failed = False
 
@@ -44,8 +44,8 @@ class _StandardOutput(io.FileIO):
 
 
 def open_standard_output() -> None:
-    """Replace sys.stdout by a stream that reports failed writes, and escapes characters that its encoding
-    lacks. Do nothing if sys.stdout has already been replaced."""
+    """Replace sys.stdout with a stream that reports failed writes, and escapes characters that its encoding
+    does not support. Do nothing if sys.stdout has already been replaced."""
     # Python's own stream can lose output with PYTHONUNBUFFERED.
     if sys.stdout is not sys.__stdout__:
         return
@@ -71,7 +71,7 @@ class _PlainConsole(Console):
 
 
 def console() -> Console:
-    """Return the console for results: standard output, with colours only on a terminal without NO_COLOR."""
+    """Return the console for results: standard output, with colours on terminals unless NO_COLOR is set."""
     columns = os.environ.get("COLUMNS", "")
     piped = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else PLAIN_WIDTH
     return _PlainConsole(width=None if sys.stdout.isatty() else piped, highlight=False, emoji=False)
@@ -83,12 +83,12 @@ def errors_console() -> Console:
 
 
 def print_line(line: str | Text, style: str = "") -> None:
-    """Print a line of results on standard output. Only a terminal wraps it."""
+    """Print a line of results on standard output. Long lines are not wrapped, except by a terminal."""
     console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def print_message(line: str | Text, style: str = "") -> None:
-    """Print a line on progress or a problem on standard error. Only a terminal wraps it."""
+    """Print a line about progress or a problem on standard error, without wrapping long lines."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 

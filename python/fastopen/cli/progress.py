@@ -74,10 +74,10 @@ class LiveBar(Closing):
 
 class RunWatcher(LiveBar):
     """A progress bar of a run that also shows the estimated time left. The estimate comes from `pace` or, if
-    it is None, from the mean time of a load so far. `limit` is the time limit of the run, if any.
+    `pace` is None, from the mean time of a load so far. `limit` is the time limit of the run, if any.
 
-    `expected_s` is the estimated duration that the user knows, or 0. If the run takes much longer, a warning
-    is printed, which ends with the text of `shorter` for the new duration: options that shorten the run."""
+    `expected_s` is the estimated duration that was printed before the run, or 0. If the run takes much
+    longer, print a warning. It ends with `shorter(seconds)`, which gives ways to shorten the run."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class Reading:
         quiet: bool = False,
     ) -> list[ImportedPage]:
         """Read the pages in `inputs` that `choice` selects, by default all. Show progress, and print notes on
-        damaged inputs. If an input lists URLs, the folders `library` have the recordings of these pages."""
+        damaged inputs. If an input is a list of URLs, their recordings are in the folders in `library`."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
@@ -98,7 +98,7 @@ class CalibrationOptions:
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
-    """Return a function that shows a file, and the share of it that has been read, in `bar`."""
+    """Return a function that shows in `bar` the name of a file and the percentage of the file read so far."""
 
     def show(file: str, done: int, total: int) -> None:
         bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)

@@ -139,8 +139,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results.
 
-        `named` has the names of settings that the user gave. `--quick` may leave out values of other
-        settings. If `named` is None, it keeps all values. `others` are further fields of RunOptions."""
+        `named` has the names of settings that the user gave. `--quick` may drop values of other settings, but
+        drops none if `named` is None. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
         if self.no_keep:
             self._check_not_kept()
@@ -209,8 +209,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with its final repeats and variation. `pages` is its number of pages. By
-        default, a report and `--quick` vary uncertain inputs if repeats would give equal results."""
+        """Return the experiment with the repeats and `vary` that the options imply. `pages` is its number of
+        pages. If repeats would give equal results, `--report` and `--quick` turn on `vary` by default."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

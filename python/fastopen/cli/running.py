@@ -85,7 +85,7 @@ def run_and_print(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield `options` with the workers of the Dask scheduler at `address`, or unchanged if it is None."""
+    """Yield `options`, with the workers of the Dask scheduler at `address` if an address is given."""
     if address is None:
         yield options
         return
@@ -118,8 +118,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine of a run that starts, and its estimated duration if it is long. Print a note if the
-    store of results (`asked_store`) cannot be used. Return the printed duration in seconds, or 0."""
+    """Print the engine of a run before it starts, and its estimated duration if it is long. Print a note if
+    the store of results (`asked_store`) cannot be used. Return the printed duration in seconds, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -143,7 +143,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return a text with options that shorten a run of `seconds`, and new durations; empty for a shard."""
+    """Return text on options that shorten a run of `seconds`, and the new durations. Empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -223,7 +223,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for a confidence interval, print the options that give one."""
+    """If the time limit was too short for confidence intervals, print options that produce intervals."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):

@@ -66,7 +66,7 @@ def check_label(text: str, place: str) -> None:
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: replace each parameter whose type is a dataclass by options for its fields."""
+    """Decorate a command: replace each parameter whose type is a dataclass with options for its fields."""
     kept: list[inspect.Parameter] = []
     kinds: dict[str, Any] = {}
     for one in inspect.signature(command).parameters.values():

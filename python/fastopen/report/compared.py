@@ -55,7 +55,7 @@ def side_lines(compared: RunComparison) -> list[str]:
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
-    """Yield a table for each page that compares both runs, with a row for each network, setting and arm."""
+    """Yield a table that compares both runs for each page, with a row for each network, setting and arm."""
     return (
         _grid(compared, page, list(cells)) for page, cells in groupby(compared.cells, lambda one: one.page)
     )
@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on requests whose waits changed most, and on requests on only one run's critical path."""
+    """Yield clauses on the requests whose waits changed most, and on requests that are on only one path."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -234,8 +234,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, colour) for each limit on changes, followed by such pairs for the changes that exceed, or
-    may exceed, the limit. The colour is `bad` for failures, `notable` for unclear changes, else `good`."""
+    """Yield (line, colour) for each limit on changes, and then for each change that exceeds, or may exceed,
+    this limit. The colour is `bad` for failures, `notable` for unclear changes, and otherwise `good`."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
@@ -248,8 +248,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the change that was compared with a limit, with its interval, as text: a change of page load
-    time or of TFO's saving. If it is unknown, return the number of invalid loads of the second run."""
+    """Return text on a change that was compared with a limit, and its interval: a change of page load time or
+    of TFO's saving. If the change is unknown, return the number of invalid loads of the second run."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

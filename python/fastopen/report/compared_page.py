@@ -29,7 +29,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return an HTML page on comparisons of runs. `checks`: the limits that were checked for each of them."""
+    """Return an HTML page that compares runs. `checks` has the checked limits of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -44,8 +44,8 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the HTML section on a comparison of two runs, with the checked limits on its changes. `first`:
-    True for the first section of a page, which gets the id `verdict` and the colour of its verdict."""
+    """Return an HTML section that compares two runs, with the checked limits on changes. If `first` is True,
+    as for the first section of a page, the section has the id `verdict` and the verdict's colour."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts
@@ -83,8 +83,8 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return (name, pieces) for each critical path, to draw it as a bar. `paths`: milliseconds by name and
-    kind of wait. A piece has the wait's `share` of the longest bar in percent, a `colour` and a `title`."""
+    """Return (name, pieces) for each critical path, to draw it as a bar. `paths` maps names to milliseconds
+    by kind of wait. A piece has a `share` (percent of the longest bar), a `colour` and a `title`."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():

@@ -18,8 +18,8 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield tables for a corpus of pages, or none for few pages: the distribution of savings, and the
-    correlations of page properties with the saving, for at most `places` networks and setups (None: all)."""
+    """Yield tables on a corpus of pages: the distribution of savings, and their correlations with page
+    properties for at most `places` networks and setups (all if None). Yield nothing for few pages."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -59,8 +59,8 @@ def middle_pages_sentence(savings: Mapping[str, float]) -> str:
 
 
 def pages_described_singly(results: Results) -> list[str]:
-    """Return the pages to describe one by one in a report: all pages or, if these are many, the EXTREMES
-    pages that save most and the EXTREMES that save least on each network with each setup."""
+    """Return the pages that a report describes one by one. These are all pages or, if there are many, the
+    three (EXTREMES) that save most and the three that save least on each network with each setup."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()
@@ -71,8 +71,8 @@ def pages_described_singly(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the distribution over pages of the page load time that TFO saves, and its correlations with
-    properties of the pages, for JSON. None if there are too few pages."""
+    """Return, as JSON values, the distribution of TFO's savings over the pages, and the correlations between
+    savings and page properties. None if there are too few pages."""
     if not results.distributions:
         return None
     return [

@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return, for each page, network, setting and arm, a mapping of column names to texts, numbers and flags.
-    Intervals are split into two columns, and settings become texts. Other lists are left out."""
+    """Return a mapping of columns to values for each page, network, setting and arm. An interval becomes two
+    columns. Settings that are lists or objects become strings; other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return `setups`, and the fields of the only setup, or None for each of them if there are several."""
+    """Return `setups`, and the fields of the only setup. If there are several, these fields are None."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -1,4 +1,4 @@
-"""Embed figures in HTML pages, as compact data for a script and as SVG. Texts of runs are escaped."""
+"""Embed figures in HTML pages, as compact data for a script and as SVG. Text from runs is escaped."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column for a script: texts as indexes into the list `levels`, numbers with six digits."""
+    """Return compact data for a script: strings as indexes into `levels`, or numbers with six digits."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

@@ -21,8 +21,8 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table that compares published load times and savings with two measurements: of the experiment
-    as it is (`base`), and under the assumed test conditions that explain the most savings (`best`)."""
+    """Return a table that compares published load times and savings with measurements of the experiment as it
+    is (`base`), and under the assumed test conditions that explain the most savings (`best`)."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -49,8 +49,8 @@ def cells_grid(found: Explained) -> Grid:
 
 def properties_grid(found: Explained) -> Grid:
     """Return a table of test conditions that a published measurement may have had. For each condition, it
-    shows how many more published savings agree with ours under only this condition, and how many fewer agree
-    if it is removed from the best set of conditions."""
+    shows how many more published savings agree with measured savings under only this condition, and how many
+    fewer agree if it is removed from the best set of conditions."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),
@@ -90,7 +90,7 @@ def disagreeing_cells_grid(found: Explained) -> Grid:
 
 
 def changed_agreement_grid(found: Explained) -> Grid:
-    """Return a table of published savings that agree with our measurements only with, or only without, one
+    """Return a table of published savings that agree with measured savings only with, or only without, one
     assumed test condition."""
     figures = (Column("theirs\n%"), Column("base\n%"), Column("with it\n%", main_result=True))
     rows = tuple(
@@ -106,7 +106,7 @@ def changed_agreement_grid(found: Explained) -> Grid:
 
 
 def sentences(found: Explained) -> Iterator[str]:
-    """Yield sentences on the numbers of savings that agree with published ones, and on the best rig."""
+    """Yield sentences on how many published savings agree with measured savings, and on the best rig."""
     cells, base, best = len(found.cells), found.base, found.best
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"
@@ -132,8 +132,8 @@ def sentences(found: Explained) -> Iterator[str]:
 
 
 def _shown(found: Explained) -> list[Property]:
-    """Return the test conditions to list: all that the experiment's file declares, and copies of them for
-    single pages only if they belong to the best rig."""
+    """Return the test conditions to list: all that the experiment's file declares. Conditions that were
+    derived from these for a single page are listed only if they belong to the best rig."""
     space = found.space
     return [one for one in space.properties if one in found.best.rig or not space.is_copy(one)]
 
@@ -144,7 +144,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return table entries for a rig: load time without TFO and TFO's saving; green if as published."""
+    """Return entries for the load time without TFO and TFO's saving; green if they agree with `cell`."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

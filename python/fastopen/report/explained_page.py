@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return an HTML page, with escaped texts, on the test conditions that explain published figures best."""
+    """Return an HTML page on the test conditions that explain published figures best. All text is escaped."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
@@ -41,8 +41,8 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw the number of published savings that agree with ours for each assumed test condition: under only
-    this condition, and under the best set of conditions without it. None if no condition was tried."""
+    """Draw the number of published savings that agree with measured savings for each assumed test condition:
+    under only this condition, and under the best set without it. None if no condition was tried."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

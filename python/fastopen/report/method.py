@@ -121,8 +121,8 @@ def _quic(results: Results) -> Iterator[str]:
 
 
 def environment_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
-    """Return a (name, value) pair for each known fact on the environment of a run: the machine, its kernels,
-    program versions, and the pages with their digests."""
+    """Return a (name, value) pair for each known fact about the environment of a run: the machine, its
+    kernels, program versions, and the pages with their digests."""
     results = analysis.results
     environment, experiment = results.environment, results.experiment
     versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
@@ -238,7 +238,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """Return the protocols of the setups as `: cleartext; TLS 1.3 with HTTP/2`, or nothing for many."""
+    """Return the protocols of the setups as `: cleartext; TLS 1.3 with HTTP/2`; empty if there are many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""

@@ -46,7 +46,7 @@ def html(analysis: RunAnalysis) -> str:
 
 
 def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return example loads by page and network: names for a menu, figures, and the figures' data for scripts.
+    """Return (menu entries, figures, figure data for scripts) for the example loads of each page and network.
     Also return the number of pages and networks left out because of LOADS_BYTES_MAX."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))

@@ -176,7 +176,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield notes on external servers such as nginx. `other_answers`: a response had the wrong content."""
+    """Yield notes on external servers. `other_answers`: True if the content of a response was wrong."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"

@@ -44,7 +44,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return remarks that compare a published result with ours, such as `agrees`; fewer words if `short`."""
+    """Return remarks that compare a published result with the measured one. If `short`, abbreviate them."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -159,7 +159,7 @@ def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
 
 def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
     """Return a sentence if a page's published load times without TFO, or their growth with the RTT, differ
-    from ours; else an empty string. `slope`: (their growth, our growth) in ms per ms of RTT, if known."""
+    from the measured ones; otherwise empty. `slope`: growth (published, measured) in ms per ms of RTT."""
     parts = []
     of_page = [one for one in found if one.comparison.page == page]
     ratios = [one.published.off_ms / one.baseline_ms for one in of_page if one.baseline_ms]

@@ -239,7 +239,7 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Return a table entry for each arm in `names`: `entry` of its result, or a hyphen without a result."""
+    """Yield a table entry for each arm in `names`: `entry(result)`, or a hyphen if the arm has no result."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
@@ -285,7 +285,7 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
     """Return a note to print below a table of savings. It explains brackets that are ranges of samples, or
-    rows without brackets: single loads in deterministic virtual time. Empty if there are neither."""
+    rows without brackets, which are single loads in deterministic virtual time. Empty if neither exists."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:

@@ -10,8 +10,8 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: DesignPoint) -> Entry:
-    """Return a table entry with the value of a setting (`factor`) in the row with the settings `point`. Its
-    `phrase`, such as `RTT 20 ms`, replaces the column if all rows have the same value."""
+    """Return a table entry with the value that the setting `factor` has in `point`, the settings of a row. If
+    all rows have the same value, the entry's `phrase`, such as `RTT 20 ms`, replaces the column."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

@@ -88,7 +88,7 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on the median saving in `cells`. With `named`, also name the page in the middle."""
+    """Return a sentence on the median saving in `cells`. If `named` is True, also name the median result."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})

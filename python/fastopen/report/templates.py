@@ -15,7 +15,7 @@ HERE: Final = "fastopen.report"
 
 
 def policy(*scripts: str) -> str:
-    """Return a Content-Security-Policy that allows no network, and only inline scripts with these texts."""
+    """Return a Content-Security-Policy that allows no network, and no inline scripts except `scripts`."""
     digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
@@ -27,8 +27,8 @@ def asset(name: str, package: str = HERE) -> str:
 
 
 def whole_page(template: str, *scripts: str, **content: Any) -> str:
-    """Render a template of the `assets` folder as an HTML page with these variables (`content`), the style
-    sheet, and a Content-Security-Policy that allows only the texts in `scripts` as inline scripts."""
+    """Render a template of the `assets` folder as an HTML page, with `content` as its variables and with the
+    style sheet. The Content-Security-Policy of the page allows only the inline scripts in `scripts`."""
     style = Markup(asset("report.css"))  # noqa: S704  # a packaged file
     return environment().get_template(template).render(style=style, policy=policy(*scripts), **content)
 

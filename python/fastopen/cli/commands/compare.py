@@ -81,7 +81,7 @@ def command(
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
-    """Print comparisons of runs as sentences and tables, with the limits checked for each (`--fail-on`)."""
+    """Print each comparison of runs as sentences and tables, with the results of its checks (`--fail-on`)."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:

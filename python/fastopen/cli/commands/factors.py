@@ -12,7 +12,7 @@ PANEL: Final = "Inputs"
 
 
 def command(json: JsonOption = False) -> None:
-    """List the factors: their options, keys of experiments' files, defaults and columns of exports."""
+    """List the factors: their options, keys in experiment files, defaults and columns in exports."""
     if json:
         print_json({"factors": [_document(factor) for factor in FACTORS]})
         return

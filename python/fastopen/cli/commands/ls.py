@@ -91,6 +91,6 @@ def _conditions(run: RunSummary) -> tuple[str, str, str]:
 
 
 def shown_size(size: int) -> str:
-    """Format a size in bytes, rounded up to two significant digits or, if coarser, to a whole kilobyte."""
+    """Format a size in bytes, rounded up to two significant digits or, below 10 kB, to a whole kilobyte."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return units.format_bytes(-(-size // step) * step)

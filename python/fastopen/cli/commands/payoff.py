@@ -25,7 +25,7 @@ def command(
     visits: Annotated[int, Option(min=1, help="Visits that benefit from one negative-cache entry.")] = 10,
     json: JsonOption = False,
 ) -> None:
-    """Compute the share of broken paths at which TFO stops paying, from its savings and costs."""
+    """Compute the share of broken paths above which TFO costs more time than it saves."""
     results: dict[str, Results] = {}
     for run in runs:
         with RunStore.open(find_run(run)) as store:

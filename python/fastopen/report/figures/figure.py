@@ -32,7 +32,7 @@ class Drawing:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification. It is made once, in 0.1 s, and callers must not change it."""
+        """Return the Vega-Lite specification. It is cached because building takes 0.1 s; do not change it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 

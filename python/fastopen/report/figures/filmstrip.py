@@ -47,7 +47,7 @@ WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 @dataclass(frozen=True)
 class Film:
-    """Pictures of one size that a browser showed during a load, and the times in ms when they appeared."""
+    """Screenshots from a load, all of the same size, and the times in ms when they appeared."""
 
     label: str
     plt_ms: float
@@ -107,7 +107,7 @@ def _film(label: str, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Decode a JPEG in base64. Raises OSError, ValueError or SyntaxError if it is malformed or too large."""
+    """Decode a base64-encoded JPEG. Raises OSError, ValueError or SyntaxError if malformed or too large."""
     try:
         from PIL import Image
     except ImportError:
@@ -119,7 +119,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the end of a film strip in ms. It is after all load events, as pages may change after them."""
+    """Return the end of a film strip in ms. It is after the last load event, as pages may change later."""
     return AFTER * max(film.plt_ms for film in films)
 
 
@@ -185,7 +185,7 @@ def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.Image
 
 
 def _size(films: list[Film], width: int) -> tuple[int, int]:
-    """Return a size in pixels with the aspect ratio of the first load's pictures."""
+    """Return (width, height) in pixels, with the aspect ratio of the pictures of the first load."""
     picture = films[0].pictures[-1]
     return width, max(round(width * picture.height / picture.width), 1)
 

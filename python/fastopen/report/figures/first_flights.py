@@ -84,7 +84,7 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
-    """Draw the round trips to the first byte over the size of the certificate chain; None if the run has
+    """Draw the round trips to the first byte against the size of the certificate chain. None if the run has
     fewer than SIZES_MIN (8) sizes, or if a link has a bandwidth limit."""
     results = analysis.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]

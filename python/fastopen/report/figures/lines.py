@@ -19,9 +19,9 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
-    """Draw median page load times and their confidence intervals over the setting `along`, such as the RTT.
-    Within a panel, no other setting varies. Values that are not numbers, such as HTTP versions, are drawn
-    without lines. None if `along` does not vary."""
+    """Draw median page load times and their confidence intervals against the setting `along`, such as the
+    RTT. Within a panel, no other setting varies. Values that are not numbers, such as HTTP versions, are
+    drawn without lines. None if `along` does not vary."""
     every: list[dict[str, Any]] = []
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), along.name).items():
@@ -61,7 +61,7 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], x_title: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw page load times in the `empty` chart of the panel `title`. `titles`: the titles of all panels."""
+    """Draw the page load times of one panel (`title`) in the chart `empty`. `titles`: all panels' titles."""
     # Each panel has its own time scale, because load times differ most between pages.
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
@@ -96,8 +96,8 @@ def _view(rows: list[dict[str, Any]], x_title: str, titles: list[str], empty: al
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """Return a confidence interval of the median of sorted values, of at least 95 % for any distribution. For
-    1,000 values or more, it is approximate. None for fewer than 6 values."""
+    """Return a confidence interval for the median of sorted values. Its confidence level is at least 95 % for
+    any distribution, or about 95 % for 1,000 values or more. None for fewer than 6 values."""
     # The interval goes from the k-th smallest to the k-th largest value. k is the largest number for which a
     # fair coin thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order
     # Statistics, section 7.1).

@@ -133,7 +133,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
     """Return a parameter that lets readers zoom and move a chart along `encodings`, by default along both
-    axes. The wheel zooms and dragging moves while Shift is held. `name` must be unique in a figure."""
+    axes. While Shift is held, the wheel zooms and dragging moves. `name` must be unique in a figure."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

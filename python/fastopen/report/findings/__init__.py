@@ -1,8 +1,8 @@
 """Find the facts to report about a run, with one module for each kind of finding.
 
-Every module of this package is loaded. A module has a RANK, which orders its findings among those of other
-modules, a SEVERITY, which all of its findings have, and a function `findings`, which yields the findings of a
-page. The terminal, HTML, Markdown and JSON reports share the findings."""
+Every module of this package is loaded. A module defines a function `findings`, which yields the findings of a
+page, and the SEVERITY of all these findings. Reports list findings in order of the modules' RANK. The
+terminal, HTML, Markdown and JSON reports share the findings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

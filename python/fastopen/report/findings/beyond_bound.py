@@ -1,4 +1,4 @@
-"""Report results with TFO that save more page load time than the avoided handshakes take."""
+"""Report results whose saving by TFO is larger than the time that the avoided handshakes take."""
 
 from collections.abc import Iterator
 from typing import Final

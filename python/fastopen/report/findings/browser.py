@@ -93,8 +93,8 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of first and largest contentful paint times, and of the percentages that TFO saves of
-    them. It has a row for each page, network and arm for which the browser reported paints."""
+    """Return a table of first and largest contentful paint times, and of TFO's savings of these times in
+    percent. It has a row for each page, network and arm for which the browser reported paints."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -122,7 +122,7 @@ def paint_grid(results: Results) -> Grid:
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
     """Return the median saving, in percent, of times with TFO (`after`) compared with times without it
-    (`before`). Both map numbers of repeats to times. Only repeats in both count. None if there are none."""
+    (`before`). Both map repeats to times. Repeats in only one are ignored. None if no repeat is in both."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

@@ -57,7 +57,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield (other settings as text, load times in ms) for groups that differ only in LoadSettings."""
+    """Yield (shared settings as text, load times in ms) for results that differ only in LoadSettings."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[LoadSettings, float] = {}
@@ -88,7 +88,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the only setting that differs from `plain`, such as `brotli compression`; else an empty text."""
+    """Return the only setting that differs from `plain`, such as `brotli compression`. Empty otherwise."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],
@@ -103,7 +103,7 @@ def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
     """Return a sentence on the time that `large` certificates add compared with `small` ones, and on remedies
-    such as TFO. Savings of less than `matters_ms` count as none. `name`: the other settings, as text."""
+    such as TFO. Savings below `matters_ms` are reported as no saving. `name`: other settings, as text."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

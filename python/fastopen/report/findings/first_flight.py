@@ -88,7 +88,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the key in `row` of the result to compare `best` with, usually a full handshake without TFO."""
+    """Return the key of the result to compare with `best`, usually a full handshake without TFO."""
     http = "2" if best[0] == "3" and any(key[0] == "2" for key in row) else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)

@@ -32,8 +32,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield the page load times in ms that a large TLS key share adds over an open path and behind a
-    middlebox. An item is ((middlebox, large key share, small key share, other settings), the two times)."""
+    """Yield ((middlebox, large key share, small key share, other settings), price) for each middlebox and
+    large key share. A price has the times that the large key share adds (see `Price`)."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.groups_differing_in(cells, *apart):
@@ -58,7 +58,7 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
 def _added_ms(
     row: Mapping[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
-    """Return the ms that the `large` key share adds behind the middlebox `path` (`none`: an open path)."""
+    """Return the time in ms that `large` adds behind the middlebox `path`, or over an open path (`none`)."""
     loads = (row.get((path, share)) for share in (large, small))
     with_large, with_small = (None if one is None else one.plt_ms_median for one in loads)
     return None if with_large is None or with_small is None else with_large - with_small

@@ -212,7 +212,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings on load times that are shorter over a longer RTT, or grow too fast with the RTT."""
+    """Yield findings on load times that fall as the RTT grows, or that grow too fast with the RTT."""
     openings = {"monotony": "The page ", "growth": ""}
     cause = (
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
@@ -247,7 +247,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
     """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times.
-    Yield (finding, where): `where` is its network, settings and arm, such as `at 20 ms, warm`."""
+    Yield (finding, place). The place names the network, settings and arm: `at 20 ms, warm`."""
     factors = results.factors
     comparisons = grouped((one.cell.comparison, one) for one in cells)
     printed: list[PrintedCell] = []

@@ -212,8 +212,8 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the names of the results `found`, or an empty list if there are many, or if other results
-        share a name. `names` has a name for each of `cells`."""
+        """Select the names of `found` from `names`, which has a name for each of `cells`. Return an empty
+        list if there are many, or if a result outside `found` has one of these names."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
