@@ -1,7 +1,7 @@
 """Format the help of commands.
 
 The module of a command with many options defines FIRST_OPTIONS (the most important ones) and EXAMPLES.
-`--help` then shows only these, `--help TOPIC` shows options of one topic, and `--help all` all options."""
+`--help` then shows only these. `--help TOPIC` shows the options of one topic, and `--help all` shows all."""
 
 from collections.abc import Mapping, Sequence
 from types import MethodType

@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on the requests whose waits changed most, and on requests that are on only one path."""
+    """Yield clauses on requests whose waits changed most, and on requests on one run's critical path only."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:

@@ -1,4 +1,4 @@
-"""Write the report of a run as one HTML file that needs no network. Jinja2 escapes all texts from the run."""
+"""Write the report of a run as one HTML file that needs no network. Jinja2 escapes all text from the run."""
 
 from typing import Any, Final
 

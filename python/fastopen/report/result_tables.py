@@ -74,8 +74,8 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return a single table with the results of `pages`, or of all pages of the run if `pages` is empty. It
-    has a column for the page if there are several."""
+    """Return a single table with the results of `pages`, or of all pages of the run if `pages` is empty. If
+    there are several pages, the table has a column for the page."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:

@@ -1,4 +1,4 @@
-"""Render HTML templates into pages that need no network. Jinja2 escapes all texts that come from runs."""
+"""Render HTML templates into pages that need no network. Jinja2 escapes all text that comes from runs."""
 
 import base64
 import hashlib

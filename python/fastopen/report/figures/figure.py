@@ -39,7 +39,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its data (`rows`) and texts. `name` is a valid file name without an extension."""
+    """A chart with its data (`rows`), title and other text. `name` is a file name without an extension."""
 
     name: str
     title: str

@@ -33,7 +33,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
     """Yield ((middlebox, large key share, small key share, other settings), price) for each middlebox and
-    large key share. A price has the times that the large key share adds (see `Price`)."""
+    large key share. The price is a pair of times that the large key share adds (see `Price`)."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.groups_differing_in(cells, *apart):
