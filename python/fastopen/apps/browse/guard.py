@@ -1,7 +1,7 @@
-"""Handle requests to `fastopen browse`. Respond only to requests with its access token, or with its cookie.
+"""Handle requests to `fastopen browse`. Respond only to requests with the access token or the cookie.
 
-Other sites cannot read the responses, because their requests lack both. The Host header must name this
-machine, against DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
+Other sites cannot read the responses, because their requests have neither. Checking the Host header prevents
+DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
 
 import hmac
 import os
@@ -117,13 +117,13 @@ Answer = Callable[..., Awaitable[None]]
 
 
 class Guarded(RequestHandler):
-    """The request handler of all URLs. It checks that access is allowed, and then calls the function
+    """The request handler for all URLs. It checks that access is allowed, and then calls the function
     `answer`, which sends the response."""
 
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, state: ServerState, answer: Answer) -> None:
-        """Store the server's state and the function that answers. Tornado calls this before each request."""
+        """Store the arguments in the handler. Tornado calls this before each request."""
         self.state, self.kept, self.answer = state, state.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -195,7 +195,7 @@ class Guarded(RequestHandler):
         return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
 
     def send(self, text: str) -> None:
-        """Finish the response with a text in UTF-8. Unpaired surrogates become question marks."""
+        """Finish the response with `text`, encoded as UTF-8. Unpaired surrogates become question marks."""
         self.finish(text.encode("utf-8", "replace"))
 
     def show(self, template: str, **content: Any) -> None:
@@ -203,8 +203,8 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`, a part of a page. If browse.js did not request it, wrap it in a
-        whole page with this title and a link to `back`, a pair of text and URL."""
+        """Finish the response with `html`, a part of a page. If the request is not from browse.js, wrap the
+        part in a whole page with a title and a link. `back` has the text and the URL of the link."""
         if self.is_part:
             self.send(html)
         else:
@@ -241,6 +241,6 @@ class Guarded(RequestHandler):
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """Log only unexpected exceptions (bugs). The response shows the message of all other errors."""
+        """Log unexpected exceptions (bugs). Do not log other errors, because the response explains them."""
         if not isinstance(value, InputError | MachineError | HTTPError):
             super().log_exception(kind, value, trace)

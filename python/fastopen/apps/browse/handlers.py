@@ -127,8 +127,8 @@ async def _show_figure(
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show the page of a run: its settings, and the numbers of loads for each page, network, setting and use
-    of TFO. The browser requests the other sections later."""
+    """Show the page of a run: its settings, and the numbers of finished and valid loads in each cell. The
+    browser requests the other sections later."""
     outline = await at.kept.outline(name)
     counts = await at.kept.counts(name)
     progress = await at.kept.read(name, read_progress)

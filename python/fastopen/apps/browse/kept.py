@@ -54,8 +54,8 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """The plan of a run. `cells` are its combinations of a page, a network, settings, and the use of TFO.
-    `factors` are the settings that vary in the run."""
+    """The plan of a run. `cells` are its combinations of page, network, setup, engine and arm. `factors` are
+    the settings that vary in the run."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -69,15 +69,14 @@ class Outline:
         return cls(experiment, cells, varying_factors(experiment, engines))
 
     def cell_name(self, cell: Cell) -> str:
-        """Return a cell's page, conditions and use of TFO as text, such as `wikipedia-2018 at 20 ms, warm`,
-        in which `warm` means TFO with a cookie."""
+        """Return a cell's page, conditions and arm as text, such as `wikipedia-2018 at 20 ms, warm`."""
         name = self.factors.name(cell)
         return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
 
 
 class _Memory:
-    """A cache of at most `most` values that were read from runs. It drops the least recently used value, and
-    values that were read before a file changed."""
+    """A cache of values that were read from runs. It drops the least recently used value if there are more
+    than `most`, and drops a value if the run's file has changed since it was read."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
@@ -126,14 +125,14 @@ class Kept:
         self._small = _Memory(self.threads, SMALL_KEPT)
 
     def find(self, name: str) -> Path:
-        """Return the folder of run `name` of the list of runs. Raises InputError if there is no such run."""
+        """Return the folder of the run `name`. Raises InputError if there is no such run."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
     async def read(self, name: str, read: Callable[[RunReader], Result]) -> Result:
-        """Open a run, call `read` with it on a worker thread, and return the result, which is not cached."""
+        """Open a run, call `read` with it on a worker thread, and return the result without caching it."""
         return await self.threads.run(_opened(read), self.find(name))
 
     async def summaries(self) -> list[RunSummary]:
@@ -151,12 +150,11 @@ class Kept:
         return await self._small.get("outline", self.find(name), _opened(Outline.read))
 
     async def counts(self, name: str) -> dict[int, tuple[int, int]]:
-        """Return the numbers of finished and of valid loads, by the index of their cell: a combination of a
-        page, a network, settings and the use of TFO."""
+        """Return the number of finished loads and the number of valid loads in each cell, by cell index."""
         return await self._small.get("counts", self.find(name), _opened(RunReader.counts))
 
     async def results(self, name: str) -> Results:
-        """Return the results of a run: medians, improvements by TFO, and confidence intervals."""
+        """Return the results of a run: medians, savings and confidence intervals."""
         return await self._large.get("results", self.find(name), _opened(collect))
 
     async def analysis(self, name: str) -> RunAnalysis:
@@ -174,11 +172,12 @@ class Kept:
         return await self._large.get("figures", self.find(name), drawn)
 
     async def side(self, name: str) -> Side:
+        """Return the data that a comparison needs about a run."""
         return await self._large.get("side", self.find(name), read_side)
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that differs after the file of a run or its write-ahead log has changed."""
+    """Return a value that changes when the file of a run or its write-ahead log changes."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -22,9 +22,9 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, read from its file. `status` is a word such as `running`. Of `asked` page loads,
-    `done` were run. `attempts` also counts repetitions. `faults` counts jobs that failed. `latest` has the
-    last loads, newest first. `seconds_left` is an estimate; None if it is unknown or no load is left."""
+    """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
+    loads are finished. `attempts` is `done` plus the repetitions. `faults` is the number of failed jobs.
+    `latest` has the last loads, newest first. `seconds_left` is an estimate; None if it is unknown."""
 
     status: str
     done: int
@@ -75,10 +75,10 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `shown` has its record and its critical path; None without
-    a critical path. `tables` has its connections, requests and kernel counters. `others` has the names and
-    numbers of related loads: other attempts, and the same load with another use of TFO. `neighbours` has the
-    numbers of the previous and the next load, each None if there is none."""
+    """A page load, as `fastopen browse` shows it. `shown` has its record and its critical path; None if it
+    has no critical path. `tables` has its connections, requests and kernel counters. `others` has the names
+    and numbers of related loads: other attempts, and the same load with other arms. `neighbours` has the
+    number of the previous load and of the next load, each None if there is no such load."""
 
     row: LoadRow
     cell: Cell
@@ -92,8 +92,8 @@ class OneLoad:
 
 
 def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
-    """Read load `number` of a run to show it. `outline` is the plan of this run. Raises InputError if the run
-    has no such load or cannot be read."""
+    """Read load `number` of a run, with its critical path and tables. `outline` is the plan of this run.
+    Raises InputError if the run has no such load or cannot be read."""
     row = _required(run, number)
     record = run.load_record(row.job, row.load, row.attempt)
     flattener = Flattener(run)
@@ -125,8 +125,8 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of load `number`, with the bytes that were stored when the page was loaded.
-    Raises InputError if the run has no such load or cannot be read."""
+    """Return the JSON record of load `number`, byte for byte as it was stored. Raises InputError if the run
+    has no such load or cannot be read."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)
 
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of the exported `table`, without its first column (the load's number) and empty columns."""
+    """Format rows of the exported `table`. Omit the first column (the load's number) and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):

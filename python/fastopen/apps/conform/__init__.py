@@ -1,1 +1,1 @@
-"""Test a kernel's TCP Fast Open, and fastopen's detection of its use, with the scripts of packetdrill."""
+"""Test a kernel's TCP Fast Open with packetdrill's scripts, and check fastopen's evidence of TFO."""

@@ -1,4 +1,4 @@
-"""Build packetdrill, run its scripts on a kernel, and classify each result: passed, failed, cannot pass."""
+"""Build packetdrill, run its scripts on a kernel, and classify the outcome of each script."""
 
 import hashlib
 import json
@@ -109,8 +109,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen counts as many handshakes with acknowledged SYN data as the script has. It
-        may miss up to `unread`, whose evidence was cleared. Return None if the script did not pass."""
+        """Return True if the script and fastopen's evidence have the same number of handshakes with
+        acknowledged SYN data. The evidence may lack up to `unread`. Return None unless the script passed."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -167,7 +167,7 @@ def conform(
 ) -> Conformance:
     """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time. If `kernel`
     is None, run them in real time on the kernel of this machine, whose version is `linux`. `watch` is called
-    after each script with its name, the number of scripts that have run, and the number of all scripts."""
+    after each script with its name, the number of scripts that have run, and the total number of scripts."""
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)
         (work / "packetdrill.program").write_bytes(packetdrill(folder).read_bytes())

@@ -78,9 +78,9 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy packetdrill's Fast Open scripts from its checkout `folder` to the folder `to`, and return them.
-    Include scripts that are stored in the folder of the file `kernel`, if any. Raises InputError if the
-    checkout has no Fast Open scripts."""
+    """Copy packetdrill's Fast Open scripts from its checkout `folder` to the folder `to`, and return them. If
+    `kernel` (the path of a kernel) is given, also copy the scripts that are stored next to it. Raises
+    InputError if the checkout has no Fast Open scripts."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))

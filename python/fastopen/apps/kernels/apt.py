@@ -1,7 +1,7 @@
 """Find a package with the source code of Linux, and download it with apt, without root.
 
-The searched archives are those in this machine's apt sources, also for newer releases of the distribution.
-The package lists and downloads go to a separate folder, so that the system's apt does not change."""
+Search the archives in this machine's apt sources, and their suites for newer releases of the distribution.
+Keep package lists and downloads in a separate folder, so that the system's apt does not change."""
 
 import os
 import platform
@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with the component `main` in apt's folder of settings `apt`, without duplicates."""
+    """Return the archives with the component `main` in apt's configuration folder, without duplicates."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
@@ -84,8 +84,8 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return lists of archives to search for a kernel's source, in this order. The caller searches the next
-    list only if no list before has a source that is new enough. An archive in a list may not exist.
+    """Return lists of archives to search for a kernel's source, in order of preference. The caller searches a
+    list only if no earlier list has a source that is new enough. Some of the archives may not exist.
 
     `archives` are those of this machine, and `release` is the code name of its distribution."""
     # Backports come first: they have few packages, and the newest kernels.

@@ -94,7 +94,7 @@ def prepare_names(tree: Path) -> bool:
 def precompile(
     tree: Path, recipe: Recipe, make: Command, environment: Mapping[str, str], log: IO[bytes]
 ) -> bool:
-    """Precompile `kernel/headers.h` with the compiler flags that most files have. Return False on failure."""
+    """Precompile `kernel/headers.h` with the compiler flags of most source files. Return False on failure."""
     target = tree / f"{FIRST}.gch"
     headers = tree / "fastopen-headers.h"
     shutil.copyfile(recipe.headers, headers)
@@ -175,7 +175,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel, and return its path. Call `compiled` with the number of files begun so far."""
+    """Compile the kernel, and return its path. For each file, call `compiled` with the number so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)

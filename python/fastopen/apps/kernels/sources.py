@@ -26,8 +26,8 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 @dataclass
 class KernelSource:
-    """The source code of a Linux kernel. `identity` is a text that is different for each source, such as a
-    digest. `name` and `version` go into the manifest, the list of facts about the built kernel."""
+    """The source code of a Linux kernel. `identity` is a string that differs for each source, such as a
+    digest. `name` and `version` go into the manifest, which lists facts about the built kernel."""
 
     name: str
     version: str
@@ -62,7 +62,7 @@ class KernelSource:
 def given_source(path: Path) -> KernelSource:
     """Return the source at `path`, which the user gives with --source. Its files are never changed.
 
-    It is a folder, a package `linux-source-*.deb`, or a tarball such as those on kernel.org. Raises
+    The source is a folder, a package `linux-source-*.deb`, or a tarball such as those on kernel.org. Raises
     InputError if the path does not exist, or if the folder is not a kernel source."""
     whole = path.absolute()
     if path.is_dir():

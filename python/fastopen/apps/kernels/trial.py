@@ -28,7 +28,7 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return the boot arguments, out of three optional ones, that this User-Mode Linux kernel supports.
+    """Return the optional boot arguments that this User-Mode Linux kernel supports.
 
     `seccomp=on` makes system calls faster than ptrace does. With `free-clock` (patch 0003), reading the clock
     takes no virtual time. With `direct-init` (patch 0004), init runs in the kernel's process."""

@@ -41,19 +41,19 @@ VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
 class LoadError(Exception):
-    """A page that could not be recorded. The text gives the reason."""
+    """Raised if a page could not be recorded. The message gives the reason."""
 
 
 class Recorder(Closing):
-    """Chromium, which records pages one at a time. Use this as a context manager, which ends the browser."""
+    """A Chromium browser that records pages one at a time. Leaving its `with` block ends the browser."""
 
     def __init__(
         self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None
     ) -> None:
         """Start the browser with additional `arguments`. If `insecure` is True, it accepts any certificate.
 
-        If `netlog` is given, Chromium writes a log of its network, with all bodies, into this file, and
-        `record` returns a screenshot instead of bodies. Raises MachineError if the browser does not start."""
+        If `netlog` is given, Chromium writes a network log with all bodies into this file, and `record`
+        returns a screenshot instead of bodies. Raises MachineError if the browser does not start."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
@@ -86,7 +86,7 @@ class Recorder(Closing):
         return self._browser.version
 
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
-        """Load a page, wait for its load event, then until no request is open, and return the recording.
+        """Load a page, wait for its load event and for the end of all requests, and return the recording.
 
         Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError if
         the page cannot be recorded."""
@@ -167,7 +167,7 @@ def _first_line(error: Exception) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure the TCP handshake with each host that has none in `exchanges`. Return times in ms by host."""
+    """Measure TCP handshakes with hosts that have none in `exchanges`, and return the times in ms by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

@@ -24,7 +24,7 @@ EVENTS: Final = (
 class NetworkExchange:
     """A request and its response. `request_event` is the event Network.requestWillBeSent. `ended` is in
     seconds of the browser's clock. `received_bytes` is the response's size on the wire. `failed` is the
-    reason of a failure, such as `net::ERR_ABORTED`. `body` is the decoded body as text, and True if the text
+    reason for a failure, such as `net::ERR_ABORTED`. `body` is the decoded body as text, and True if the text
     is base64. If `on_the_wire` is True, the browser also reports the header fields as they were sent
     (`request_headers`, `response_headers`)."""
 
@@ -83,7 +83,7 @@ class Log:
         return sum(one.ended is None for one in self.exchanges)
 
     def assign_header_fields(self) -> None:
-        """Assign the header fields on the wire to their requests. Call this after the last event."""
+        """Assign the header fields, as they were sent, to their requests. Call this after the last event."""
         for one in self.exchanges:
             if one.on_the_wire:
                 sent, got = self._sent[one.id], self._got[one.id]

@@ -51,7 +51,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
 
 
 def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the duration of the shortest TCP handshake with each host in HAR entries, in ms by host."""
+    """Return the duration in ms of the shortest TCP handshake with each host in HAR entries, by host."""
     found: dict[str, float] = {}
     for entry in entries:
         timings = entry["timings"]
@@ -194,7 +194,7 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return header fields as in HARs. Split repeated fields, which Chromium joins with line feeds."""
+    """Return header fields in HAR's format. Split repeated fields, which Chromium joins with line feeds."""
     return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 

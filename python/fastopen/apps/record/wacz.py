@@ -1,8 +1,8 @@
 """Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/), with the bodies as received.
 
-The bodies come from Chromium's log of its network (--log-net-log), because the DevTools protocol reports only
-decoded bodies. In addition to the archive, which other tools replay, a WACZ contains the HAR without bodies
-(times and initiators) and screenshots."""
+The bodies come from Chromium's network log (--log-net-log), because the DevTools protocol reports only
+decoded bodies. A WACZ contains an archive that other tools can replay. It also contains screenshots, and a
+HAR with times and initiators but without bodies."""
 
 import base64
 import gzip
@@ -37,8 +37,8 @@ _FRAMING: Final = ("transfer-encoding", "content-length")
 
 @dataclass
 class WireExchange:
-    """A request, sent `moment_s` seconds after the epoch, and its response. `body` is still
-    compressed if the server compressed it (`coded`), but without chunks or frames."""
+    """A request and its response. The request was sent `moment_s` seconds after the epoch. `body` has no
+    chunk or frame headers. It is still compressed if `coded` is True."""
 
     url: str
     method: str
@@ -52,7 +52,7 @@ class WireExchange:
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """Yield the requests for `urls` in Chromium's network log that got a response, in order of sending."""
+    """Yield the answered requests for `urls` in Chromium's network log, in the order of sending."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:

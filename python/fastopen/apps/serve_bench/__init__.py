@@ -1,1 +1,1 @@
-"""Benchmark servers with connections of one request each, at a fixed rate or by a fixed number of clients."""
+"""Benchmark servers with one request per connection, at a fixed rate or with a fixed number of clients."""

@@ -160,8 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error with options such as `--rtt` instead of TOML keys, if all these keys are in `given`,
-    which has the user's options. For an unknown key, add a suggestion."""
+    """Return the error with options such as `--rtt` instead of TOML keys if `given`, the user's options, has
+    all these keys. For an unknown key, add a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -172,8 +172,8 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One combination of settings. `arm` is the use of TFO. `count` is the number of clients, or of
-    transactions per second, as `arrivals` selects. `new_key` changes the server's TFO cookie key halfway."""
+    """One combination of settings. `count` is the number of clients or of transactions per second, depending
+    on `arrivals`. `new_key` changes the server's TFO cookie key halfway."""
 
     arm: ArmName
     arrivals: Arrivals
@@ -185,7 +185,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Return the settings, except the use of TFO, as text by name, such as `300/s` for `load`."""
+        """Return all settings except the arm, as text by name, such as `300/s` for `load`."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),

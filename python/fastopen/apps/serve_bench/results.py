@@ -55,7 +55,7 @@ class BenchFigure:
 
 
 def figure(values: Iterable[float | None]) -> BenchFigure | None:
-    """Return the median of the values except None, with its confidence interval; None without values."""
+    """Return the median of all values except None, with its confidence interval; None if all are None."""
     known = [value for value in values if value is not None]
     return BenchFigure(median(known), median_interval(known), len(known)) if known else None
 
@@ -71,7 +71,7 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Return True if other processes hardly used the server's core, so that its busy time is the server's."""
+    """Return True if other processes hardly used the server's core: its busy time is then the server's."""
     others_us = max(core.user_us + core.nice_us + core.system_us - core.server_threads_us, core.nice_us)
     return others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
@@ -104,9 +104,9 @@ def segments(record: TransactionsRecord) -> float | None:
 @dataclass(frozen=True)
 class CellRow:
     """The results of a server benchmark with one combination of settings (`cell`). `records` has the valid
-    results by number of the repeat. `baseline` has the valid results of these settings without TFO; it is
-    empty if `cell` itself is without TFO. `repeats` counts valid and invalid results. `reasons` maps each
-    kind of invalid result to the number of such results and the detail of the first one."""
+    results by repeat. `baseline` has the valid results with the same settings but without TFO; it is empty if
+    `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons` maps each kind
+    of invalid result to the number of such results and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -126,7 +126,7 @@ class CellRow:
 
     @property
     def per_second(self) -> float | None:
-        """Return the responses per second between the first and the last one; None if there are too few."""
+        """Return the responses per second from the first to the last response; None if there are too few."""
         return self._rate("answered", "answered_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:
@@ -143,7 +143,7 @@ class CellRow:
         return {name: growth for name, growth in counted.items() if growth}
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median over the repeats of `measure`, such as `segments`; None if it is always None."""
+        """Return the median of `measure`, such as `segments`, over the repeats; None if it is always None."""
         return figure(map(measure, self.records.values()))
 
     @property
@@ -189,8 +189,8 @@ class CellRow:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The result of running a server benchmark. `records` are by index in `cells`, which are combinations of
-    settings, then by repeat. `world` describes the last emulated network; None if there was none."""
+    """The result of running a server benchmark. `records` maps the index of a cell in `cells` to the cell's
+    records by repeat. `world` describes the last emulated network; None if there was none."""
 
     bench: Bench
     engine: Literal["host", "virtual"]
@@ -246,7 +246,7 @@ def run_bench(
 
     `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
     built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is
-    called after each job with its description, the number of finished jobs, and the number of all jobs."""
+    called after each job with its description, the number of finished jobs, and the total number of jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

@@ -88,9 +88,9 @@ def prune(
     most_bytes: int | None = None,
     keep_maker: str | None = None,
 ) -> tuple[int, int]:
-    """Remove damaged files, old temporary files, and results older than `older_than_s`. If `keep_maker`, the
-    digest of a program and kernel, is given, also remove results that others made. If `most_bytes` is given,
-    remove the oldest results until this size is reached. Return the number and the bytes of the removed
+    """Remove damaged files, old temporary files, and results older than `older_than_s`. If `keep_maker` is
+    given (the digest of a program and kernel), also remove the results of all other makers. If `most_bytes`
+    is given, remove the oldest results until this size is reached. Return the number and size of the removed
     files. `now_s` is the time since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
@@ -120,9 +120,9 @@ def prune(
 @dataclass
 class Verified:
     """The outcome of repeating stored results. `same` is the number of equal results, and `loads` the number
-    of page loads in them. `of_others` results were made by another program or kernel, and not repeated.
-    `not_again` results could not be repeated: they need recorded bodies, or the machine disturbed the
-    repetition. `disputed` has, for each job whose results differ, its key and the places of both results."""
+    of page loads in them. `of_others` is the number of skipped results, made by another program or kernel.
+    `not_again` is the number of results that could not be repeated: they need recorded bodies, or the machine
+    was too busy. `disputed` has, for each job whose results differ, its key and both results' places."""
 
     same: int = 0
     loads: int = 0
@@ -138,8 +138,8 @@ def verify(
     """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
     `maker` identifies the program and kernel of `engine`. Results of other programs or kernels are skipped.
-    If two results differ, both go to the folder DISPUTED. `chance` selects results at random; None for the
-    system's generator. Raises InputError, and the errors of `Engine.run`."""
+    If two results differ, both go to the folder DISPUTED. `chance` is the random generator; None for the
+    system's. Raises InputError if the store is unreadable, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

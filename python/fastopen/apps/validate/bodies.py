@@ -30,11 +30,11 @@ WIDTH: Final = 150
 
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
-    """A comparison of a page's recording with a replay of its responses in Chromium. Chromium made `asked` of
-    the `recorded` requests, and `missing` lists the others. `matched` is the number of Chromium's requests
-    with a recorded response. The query or port of `matched_nearest` of these differs from the recording.
-    `unmatched` lists the requests without a recorded response, as method and URL. `plt_ms` is the page load
-    time of the replay; None if the load did not finish."""
+    """A comparison of a page's recording with a replay of its responses in Chromium. The recording has
+    `recorded` requests. Chromium made `asked` of them, and `missing` lists the others. `matched` is the
+    number of Chromium's requests with a recorded response. For `matched_nearest` of them, the query or port
+    differs from the recording. `unmatched` lists the requests without a recorded response, as method and URL.
+    `plt_ms` is the page load time of the replay; None if the load did not finish."""
 
     page: str
     recorded: int
@@ -86,7 +86,7 @@ def bodies(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page in Chromium with its recorded responses, and print which recorded requests it made.
+    """Load each page in Chromium with its recorded responses, and compare its requests with the recording.
 
     Exit codes: 0 done; 1 a load is invalid."""
     networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()

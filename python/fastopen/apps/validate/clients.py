@@ -32,11 +32,11 @@ Found = tuple[LoadRecord, int] | None
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """A page load by the built-in loader and one by Chromium, with the same use of TFO (`arm`). The times are
-    page load times, or medians of several samples; None if a load did not finish. The loader made `requests`
-    requests. `missing` has the URLs of those that Chromium did not make, and `extra` is the number of
-    Chromium's other requests. `unlike` is the number of resources that Chromium requests at another time than
-    the page lists, or never, because the generated bodies are too small."""
+    """A page load by the built-in loader and one by Chromium, with the same arm. The times are page load
+    times, or medians of several samples; None if a load did not finish. The loader made `requests` requests.
+    `missing` has the URLs of those that Chromium did not make, and `extra` is the number of Chromium's other
+    requests. `unlike` is the number of resources that Chromium requests earlier or later than the page
+    defines, or not at all, because the synthetic bodies are too small."""
 
     page: str
     arm: str
@@ -81,8 +81,8 @@ def clients(
 ) -> None:
     """Load each page with Chromium and with the loader, and print how much the loads differ.
 
-    With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
-    compared. Exit codes: 0 done; 1 their requests differ, or a load is invalid."""
+    With --repeats, each load samples RTT, rates, think times and more around the given values, and the
+    medians are compared. Exit codes: 0 done; 1 requests differ, or a load is invalid."""
     networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     both = {"kind": list(COMPARED)}
@@ -109,8 +109,8 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Compare the page loads in a run: yield a comparison of the loader with Chromium without TFO, and one
-    with TFO. Times are medians of `draws` samples."""
+    """Yield two comparisons of the loader with Chromium from the page loads in a run: one without TFO, and
+    one with TFO. Times are medians of `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

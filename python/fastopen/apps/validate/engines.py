@@ -68,7 +68,7 @@ WIDTH: Final = 80
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
     """The results of loading one page, with or without TFO (`arm`), in real time (`host`) and in virtual time
-    (`virtual`). `program_link` has the results in virtual time over the link model of fastopen instead of the
+    (`virtual`). `program_link` has the results in virtual time over fastopen's link model instead of the
     kernel's netem. `requests` is the number of the page's resources."""
 
     page: str
@@ -98,13 +98,13 @@ class EngineComparison(TwoTimes):
 
     @property
     def flight(self) -> str:
-        """Return the HTTP version and TLS session: `HTTP/3, session early` (with 0-RTT early data)."""
+        """Return the HTTP version and the TLS session as text, such as `HTTP/3, session early`."""
         version = f"HTTP/{self.setup.origins.http}"
         return version if self.session is None else f"{version}, session {self.session}"
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """Return the median times in virtual and in real time, in ms; None without a valid load."""
+        """Return the median page load times in virtual and real time; each is None without a valid load."""
         return self.virtual.plt_ms_median, self.host.plt_ms_median
 
     @property
@@ -202,8 +202,8 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan. Return its results by engine, index of the setup, index of the network, and use of TFO.
-    Count only connections that carried a request."""
+    """Run a plan. Return its results by engine, index of the setup, index of the network, and arm. The
+    results ignore connections that carried no request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}
@@ -215,8 +215,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Return a list for each cell, by its index: for each connection that carried a request in a valid load,
-    True if its SYN carried data, otherwise False."""
+    """Return a list for each cell, by the cell's index. The list has a value for each connection that carried
+    a request in a valid load: True if the connection's SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -224,7 +224,7 @@ def used_connections(store: RunStore) -> dict[int, list[bool]]:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return a sentence on the comparisons: the first in which the engines disagree, or the largest
+    """Return a sentence that sums up the comparisons: the first disagreement of the engines, or the largest
     differences if they agree everywhere."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:

@@ -55,9 +55,9 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass
 class ReplayValidation:
-    """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack what a replay
-    needs, and `failed` lists pages whose replay failed, each with the reason. `kernel` is the name of the
-    kernel of virtual time; None for real time."""
+    """The results of replaying recorded pages. `unreplayable` lists pages whose recordings lack necessary
+    data, and `failed` lists pages whose replay failed. Each entry includes the reason. `kernel` is the name
+    of the kernel for virtual time; None for real time."""
 
     engine: EngineName
     kernel: str | None = None
@@ -79,8 +79,8 @@ def validate_replays(
     """Replay recordings, and compare the page load times with the recorded times.
 
     `rules` derive a network from each recording. `engine` is `host` for real time, or `virtual` for virtual
-    time, which is the default if a kernel for it is installed. `repeats` is the number of loads of each page
-    in real time, whose median counts. `jobs` is the number of replays at once. `watch` is called with the
+    time, which is the default if a kernel for it is installed. In real time, each page is loaded `repeats`
+    times, and the median is used. `jobs` is the number of replays at once. `watch` is called with the
     progress. Raises MachineError if the engine cannot run."""
     found = ReplayValidation(engine or auto_engine(kernel))
     replays: list[Replay] = []
@@ -175,10 +175,10 @@ def recordings(
     *,
     reading: Reading,
 ) -> None:
-    """Replay recorded page loads over the network that each file implies, and compare load times.
+    """Replay recorded page loads over networks that are estimated from the files, and compare load times.
 
-    Pages without a recorded load event are listed and left out. This is also what `fastopen validate
-    FILE.har...` does. docs/measurements/replays.md lists the rules."""
+    Pages without a recorded load event are listed but not replayed. `fastopen validate FILE.har...` runs this
+    command. docs/measurements/replays.md has the rules of the estimate."""
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("takes one engine, not a list", "--engine", "give one engine")

@@ -39,8 +39,8 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The predicted and the measured page load time over the network `after`, with the use of TFO `arm`. The
-    prediction is the time that `client` needs for a page that was recorded over the network `before`."""
+    """The measured and the predicted page load time over the network `after`, with the arm `arm`. The
+    prediction is the time in which `client` loads, over `after`, the page that was recorded over `before`."""
 
     page: str
     before: Network
@@ -217,9 +217,9 @@ def transfer(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page once in Chromium, predict its loads over other networks, and compare.
+    """Load each page once in Chromium, predict its loads over other networks, and check the predictions.
 
-    The prediction uses only that one load, imported from its HAR. Exit codes: 0 done; 1 a load is missing."""
+    The predictions use only that load, imported from its HAR. Exit codes: 0 done; 1 a load is missing."""
     before = one_network(from_rtt, from_down, from_up, FROM)
     after = networks_of(TO, rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
     task = Transfer(before, after, loading.page_loads(), repeats)

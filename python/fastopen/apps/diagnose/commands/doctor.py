@@ -86,7 +86,7 @@ def _checks() -> Iterator[Check]:
 
 
 def _fast_open() -> Iterator[Check]:
-    """Check if the kernel supports TFO. Also report its settings of TFO, which pass with any value."""
+    """Check if the kernel supports TFO, and report its TFO settings. The settings pass with any value."""
     text = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
@@ -110,7 +110,7 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Check the sysctls that can forbid namespaces. A sysctl `kernel.*` does not restrict root."""
+    """Check the sysctls that can forbid namespaces. Those that begin with `kernel.` do not restrict root."""
     for name, (forbidding, permitting) in SETTINGS.items():
         value = sysctl(name)
         if value is None:

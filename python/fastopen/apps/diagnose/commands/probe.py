@@ -28,10 +28,10 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Test if real servers send Fast Open cookies, accept data in the SYN, and answer it.
+    """Test if real servers send Fast Open cookies, and if they accept and answer data in the SYN.
 
-    Needs no root. Makes up to seven connections to each server, one at a time. Each sends a HEAD request (to
-    port 443, 8443 or https:// the beginning of a TLS handshake) and is closed after the first answer."""
+    Needs no root. Makes up to seven connections to each server, one at a time, and closes each after the
+    first answer. Sends a TLS ClientHello to port 443, 8443 or https://, otherwise a HEAD request."""
     targets = [target_of(host) for host in dict.fromkeys(hosts)]
     if len(targets) > HOSTS_MAX:
         raise InputError(f"{len(targets)} servers are too many", "HOST", f"give at most {HOSTS_MAX}")

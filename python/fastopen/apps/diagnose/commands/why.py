@@ -1,4 +1,4 @@
-"""Define `fastopen why`: find out if TCP Fast Open works on this machine, and if not, why."""
+"""Define `fastopen why`: check if TCP Fast Open works on this machine, and explain problems."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def command(
     watch: Annotated[bool, Option("--watch", help="Repeat until interrupted.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Check if TCP Fast Open works on this machine's own network, and if not, why and what to do.
+    """Check if TCP Fast Open works on this machine, and print the causes and remedies of problems.
 
     Sends nothing, needs no root, and lists what only root could check.
 
@@ -44,8 +44,8 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch this machine's TFO counters for `seconds`, or read their totals if it is 0, and print findings.
-    Return True if a finding is a fault."""
+    """Watch this machine's TFO counters for `seconds`, and print findings. If `seconds` is 0 or no TFO
+    counter has grown, use the counters' totals. Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")

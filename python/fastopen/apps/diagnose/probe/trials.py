@@ -95,7 +95,7 @@ class Opening(StrEnum):
 
 
 class ClientFail(StrEnum):
-    """`tcpi_fastopen_client_fail`: the reason why the SYN had no data, or its data was not acknowledged."""
+    """The reason why SYN data was not sent or not acknowledged (tcpi_fastopen_client_fail)."""
 
     NONE = "none"
     COOKIE_UNAVAILABLE = "cookie unavailable"
@@ -104,7 +104,7 @@ class ClientFail(StrEnum):
 
 
 class Handling(StrEnum):
-    """The treatment of data in the SYN by the server or the network path, from the best to the worst."""
+    """The treatment of SYN data by the server or the network path, in order from best to worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -122,9 +122,9 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one connection to a probed server. `error` is the reason why no response came; None if
-    one came. `client_fail` is the kernel's reason why SYN data was not sent or not acknowledged. `rtt_ms` is
-    None if unknown. `answered_ms` is the time from connect() to the response; None without a response."""
+    """The outcome of one connection to a probed server. `error` is the reason why no response came, or None.
+    `client_fail` is the kernel's reason why SYN data was not sent or not acknowledged. `rtt_ms` is None if
+    unknown. `answered_ms` is the time from connect() to the response; None without a response."""
 
     opening: Opening
     error: str | None
@@ -155,7 +155,7 @@ class Trial:
 
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
     """Open a connection to `address`, send `greeting`, wait for the first bytes of the response, and close
-    the connection. `opening` is the use of Fast Open. Network errors are in the returned Trial. Raises
+    the connection. `opening` selects the use of Fast Open. The returned Trial includes network errors. Raises
     OSError if this kernel does not support `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
@@ -197,10 +197,11 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of testing a server's TCP Fast Open with several connections (`trials`). `error` is the
-    reason why it is not reachable. `asking_dropped` is True if all cookie requests or their SYN-ACKs were
-    lost. `disabled_here` is True if this machine's kernel has paused TFO, because it suspects a black hole.
-    `answer_ms` is the time from connect() to the first byte of the response, without data in the SYN."""
+    """The results of testing a server's TCP Fast Open over several connections (`trials`). `error` is the
+    reason why the server is unreachable, or None. `asking_dropped` is True if all cookie requests or their
+    SYN-ACKs were lost. `data_with_cookie` and `data_without_cookie` are the treatments of SYN data.
+    `disabled_here` is True if this machine's kernel has paused TFO because it suspects a black hole.
+    `answer_ms` is the time from connect() to the first byte of the response, without SYN data."""
 
     target: Target
     address: str | None
@@ -236,11 +237,11 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Test the Fast Open of a server: connect without it, with it, and with data in the SYN but no cookie.
+    """Test a server's Fast Open: connect without Fast Open, with it, and with SYN data but no cookie.
 
-    There are at most CONNECTIONS_MAX connections, each with a HEAD request or a ClientHello. `family` is
-    AF_INET, AF_INET6, or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called before
-    each connection except the first, with the number of seconds to sleep."""
+    Make at most CONNECTIONS_MAX connections, each with a HEAD request or a ClientHello. `family` is AF_INET,
+    AF_INET6, or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called before each
+    connection except the first, with the number of seconds to sleep."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
@@ -296,7 +297,7 @@ def probe(
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest `answered_ms`, since it has the least unrelated delay; None if there is none."""
+    """Return the shortest `answered_ms`, since it has the least unrelated delay; None without a response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 

@@ -21,8 +21,8 @@ SHORT_QUEUE: Final = 5
 @dataclass(frozen=True)
 class Observation:
     """A finding about TFO on this machine. `key` identifies it for programs, such as `client-off`. `fault` is
-    True if TFO cannot work, or not always, because of the finding. `says` is its text. `rows` lists possible
-    causes: behaviours of the network path, the server or the settings. `todo` is a remedy or empty."""
+    True if the finding prevents TFO always or sometimes. `says` is its text. `rows` lists possible causes:
+    behaviours of the network path, the server or the settings. `todo` is a remedy or empty."""
 
     key: str
     fault: bool

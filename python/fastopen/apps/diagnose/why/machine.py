@@ -30,10 +30,10 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening TCP or MPTCP socket on this machine. `queue` is its option TCP_FASTOPEN: the maximum number
-    of connections with SYN data that are not yet established; 0 for no TFO. `able` is False if it uses MPTCP
-    and this kernel has no TFO for MPTCP (before Linux 6.2). `process` is the name of its process. It is None,
-    as is `queue`, if this user may not inspect the process."""
+    """A listening TCP or MPTCP socket on this machine. `queue` is its TCP_FASTOPEN option: the maximum number
+    of connections with SYN data that are not yet established; 0 for no TFO. `able` is False if the socket
+    uses MPTCP and this kernel has no TFO for MPTCP (before Linux 6.2). `process` is the name of the socket's
+    process. `queue` and `process` are None if this user may not inspect the process."""
 
     address: str
     port: int
@@ -46,9 +46,9 @@ class LocalListener:
 @dataclass(frozen=True)
 class Machine:
     """The TFO settings, counters and listeners of a network namespace at one moment. `settings` has the
-    sysctls by name. `key` is `set` or `none`, for the key of TFO cookies; None if this user cannot read it.
-    `cookies` is the number of servers whose cookies the kernel stores; None if unknown. `unseen` lists the
-    facts that could not be read, each with the reason."""
+    sysctls by name. `key` is `set` if the kernel has a key for TFO cookies, otherwise `none`; None if this
+    user cannot read it. `cookies` is the number of servers whose cookies the kernel stores; None if unknown.
+    `unseen` lists the facts that could not be read, each with the reason."""
 
     settings: Mapping[str, int]
     key: str | None
@@ -70,8 +70,8 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def read_machine() -> Machine:
-    """Return the TFO settings, counters and listeners of this process's network namespace. Facts that only
-    root or a missing tool could read raise no error; `unseen` lists them."""
+    """Return the TFO settings, counters and listeners of this process's network namespace. Facts that need
+    root or a missing tool are listed in `unseen`."""
     unseen: list[str] = []
     texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
     settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
@@ -136,7 +136,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Return all MPTCP listeners and the TCP listeners in `inodes` that this user may inspect, by inode."""
+    """Return the MPTCP listeners, and the TCP listeners in `inodes`, that this user may inspect, by inode."""
     found: dict[str, LocalListener] = {}
     own = os.readlink("/proc/self/ns/net")
     # No file lists MPTCP sockets, but this file counts them.
@@ -163,8 +163,8 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the TCP or MPTCP listener with this file descriptor of process `pid`. Return None for other or
-    unreadable files. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
+    """Return the listener with this file descriptor of process `pid`. Return None if the file is not a TCP or
+    MPTCP listener, or cannot be read. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
@@ -205,7 +205,7 @@ def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
 
 
 def _shown(address: str) -> str:
-    """Format an address in /proc/net/tcp, where each four bytes are a number in the machine's byte order."""
+    """Format an address from /proc/net/tcp, which has 32-bit words in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)

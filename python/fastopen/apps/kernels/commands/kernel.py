@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """A progress line for builds. It prints each stage: on a terminal at its end, elsewhere at its start."""
+    """Print each stage of a build: on a terminal when the stage ends, elsewhere when it starts."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0
@@ -92,7 +92,7 @@ def info(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the version of a kernel and the sources of its build."""
+    """Print the version, source and build settings of a kernel."""
     facts = described(kernels.find(name))
     if json:
         print_json(facts)
@@ -107,7 +107,7 @@ def info(
 
 @command.command("list")
 def list_kernels(json: JsonOption = False) -> None:
-    """List the installed kernels, first the one in use."""
+    """List the installed kernels, starting with the one in use."""
     usable, damaged = kernels.find_all()
     if json:
         broken = [{"folder": str(folder), "reason": fault} for folder, fault in damaged.items()]

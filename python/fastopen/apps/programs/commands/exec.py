@@ -1,4 +1,4 @@
-"""Define `fastopen exec -- COMMAND`: run any program with TCP Fast Open, and report its use."""
+"""Define `fastopen exec -- COMMAND`: run any program with TCP Fast Open, and report the use of TFO."""
 
 import json as json_text
 import os
@@ -31,10 +31,10 @@ def command(
     report: ReportFileOption = None,
     quiet: NoReportOption = False,
 ) -> None:
-    """Run any program with TCP Fast Open on this machine's real network, and report its use.
+    """Run any program with TCP Fast Open on this machine's real network, and report the use of TFO.
 
-    The program runs unmodified. Its connections carry data in the SYN once a server sent a cookie, and
-    its listeners send cookies if net.ipv4.tcp_fastopen allows it for servers (2). Needs no root. The exit
+    The program runs unmodified. Its connections carry data in the SYN once the server has sent a cookie. Its
+    listeners send cookies if net.ipv4.tcp_fastopen enables TFO for servers (bit 0x2). Needs no root. The exit
     code is the program's own; 126 and 127 mean the same as with env."""
     open_standard_streams()
     replace_by_front(find_program(), command, json=json, report=report, quiet=quiet)
@@ -56,10 +56,10 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process by the module `apps.programs.front`, which runs `command` with TCP Fast Open.
+    """Replace this process with the module `apps.programs.front`, which runs `command` with TCP Fast Open.
 
     `program` is the path of the Rust program that starts and watches the command. `report` is the file for
-    the report, and `pcap` the file for captured packets; None for no file. `report` is emptied. `settings`
+    the report, and `pcap` the file for captured packets; None for no file. Empty `report` first. `settings`
     are further settings of the module. Raises InputError or MachineError if `report` cannot be written."""
     if report is not None:
         if report.is_dir():

@@ -122,12 +122,12 @@ def command(
     reading: Reading,
     written: Written,
 ) -> None:
-    """Run a command or a shell behind an emulated access link, with only the hosts of a page.
+    """Run a command or a shell behind an emulated access link, where only the hosts of a page exist.
 
     In real time, streams, terminal, files and exit code work as usual. In virtual time, waiting takes no
     time, the same seed gives the same bytes, and standard input is read to its end first. All hosts of the
-    page answer over http, also those with https URLs. Needs no root; the user is root only in that world. At
-    the end, it prints the use of TFO."""
+    page answer over http, even those with https URLs. Needs no root; the user is root only in the emulated
+    network. Prints a report on the use of TFO at the end."""
     open_standard_streams()
     program = find_program()
     requested = read_settings(written, COMMAND_LINE)

@@ -1,9 +1,9 @@
-"""Run a command such that signals, suspension (Ctrl-Z) and the exit code work as if the shell had started it.
+"""Run a command so that signals, suspension (Ctrl-Z) and the exit code work as if the shell had started it.
 
 There are three processes: this one, which the shell started; its child, the supervisor, a Rust program that
-turns TFO on; and the supervisor's child, the command. If the supervisor were not the command's parent, Yama
-would deny access to the command's sockets. All three are in one process group, which gets the terminal's
-signals."""
+turns TFO on; and the supervisor's child, the command. If the supervisor were not the command's parent, the
+security module Yama would deny it access to the command's sockets. All three are in one process group, which
+gets the terminal's signals."""
 
 import contextlib
 import json
@@ -35,8 +35,8 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """Raised if a command cannot be run. `code` is the exit code to end with: 126 or 127 as env(1) does, or 3
-    if this machine is at fault."""
+    """Raised if a command cannot be run. `code` is the exit code to end with: 126 or 127, as with env(1), or
+    3 if this machine is at fault."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
@@ -45,7 +45,7 @@ class CommandError(MachineError):
 
 class SupervisorLostError(Exception):
     """Raised if the Rust program that supervises the command was killed. `signal` is the last signal that
-    this process received, such as SIGINT for Ctrl-C; None if there was none, or outside of virtual time."""
+    this process got, such as SIGINT for Ctrl-C; None if it got no signal, and always None in real time."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(

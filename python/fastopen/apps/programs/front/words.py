@@ -57,7 +57,7 @@ def verdict(document: dict[str, Any]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield notes on failures, calls without TFO and counters, from the JSON report of `fastopen exec`."""
+    """Yield notes from the JSON report of `fastopen exec`: failures, calls without TFO, and counters."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [one["peer"] for one in document["peers"] if 1 < one["cookie_requested"] == one["established"]]
     if without:

@@ -48,8 +48,8 @@ def command(
 ) -> None:
     """Record live pages with Chromium, as one HAR or WACZ.
 
-    The file has bodies, headers, initiators, timings, addresses and RTTs of hosts, as fastopen run and
-    fastopen validate need them. Needs Chromium and fastopen's extra `record`."""
+    The file has all that fastopen run and fastopen validate need: bodies, headers, initiators, timings, and
+    the addresses and RTTs of hosts. Needs Chromium and fastopen's extra `record`."""
     pages = _listed_urls(urls)
     _check_writable(output, replace=force)
     loaded: list[Loaded] = []

@@ -96,7 +96,7 @@ def command(
 ) -> None:
     """Load a server with TFO off, cold and warm, and report latency, overflows and processor time.
 
-    Options with commas are lists; every combination of their values is loaded.
+    Separate several values of an option with commas; every combination of values is run.
     Exit codes: 0 done; 1 a row has no valid transactions; 2 invalid options; 3 this machine cannot run it."""
     changes = {
         "arms": arms, "rates": rates, "clients": clients, "duration": duration, "rtt": rtt, "size": size,

@@ -92,7 +92,7 @@ def verify_store(
 ) -> None:
     """Repeat a random sample of the results, and compare the new bytes with the stored ones.
 
-    Exit codes: 0 done; 1 a result differs: it is no longer used, and both are in the folder disputed."""
+    Exit codes: 0 done; 1 results differ: both versions are in the folder disputed, and no longer used."""
     share = _share(sample)
     store = open_store(_named(folder))
     program, booted = find_program(), kernels.find(kernel)
