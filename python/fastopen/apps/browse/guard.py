@@ -102,10 +102,12 @@ class Paging:
 
     @property
     def before(self) -> int | None:
+        """Return the number of the previous page; None on the first page."""
         return self.number - 1 if self.number > 1 else None
 
     @property
     def after(self) -> int | None:
+        """Return the number of the next page; None on the last page."""
         return self.number + 1 if self.start + ROWS < self.total else None
 
     def of(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -194,9 +196,9 @@ class Guarded(RequestHandler):
         known = environment(PACKAGE).get_template(template)
         return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
 
-    def send(self, text: str) -> None:
-        """Finish the response with `text`, encoded as UTF-8. Unpaired surrogates become question marks."""
-        self.finish(text.encode("utf-8", "replace"))
+    def send(self, content: bytes | str) -> None:
+        """Finish the response with bytes or UTF-8 text. Unpaired surrogates become question marks."""
+        self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
 
     def show(self, template: str, **content: Any) -> None:
         """Finish the response with the page that `template` renders from `content`."""
@@ -215,10 +217,7 @@ class Guarded(RequestHandler):
         letters, digits, dots and hyphens. `kind` is its content type."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        if isinstance(content, str):
-            self.send(content)
-        else:
-            self.finish(content)
+        self.send(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
         """Send an error message: as plain text if access was refused, as a note if browse.js requested a part

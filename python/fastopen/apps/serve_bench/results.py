@@ -122,6 +122,7 @@ class CellRow:
         return dict(added)
 
     def total(self, name: str) -> int:
+        """Add up the field `name`, such as `answered`, of all records."""
         return sum(getattr(one, name) for one in self.records.values())
 
     @property
