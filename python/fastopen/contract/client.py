@@ -40,8 +40,8 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, such as a browser, and its settings. `profile` is the order of
-    requests; `phases` selects resources. In a job, `command` has URLs instead of placeholders (`{url}`)."""
+    """The client that loads the page, such as a browser, and its settings. `profile` selects the order of
+    requests, and `phases` the resources. In a job, `command` has URLs instead of placeholders (`{url}`)."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
@@ -132,8 +132,8 @@ def _has(setting: str, client: ClientType) -> bool:
 def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
-    """Raise an error about the settings `keys` unless `can` returns True for the client's type. The error has
-    `message` and a remedy: to use a client for which `can` returns True, or the option `otherwise` if any."""
+    """Raise an error about the settings `keys` if `can` returns False for the client's type. The error has
+    `message` and a remedy: the clients for which `can` returns True, and `otherwise` unless it is empty."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

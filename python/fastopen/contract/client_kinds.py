@@ -1,8 +1,8 @@
 """Define the types of clients, with their capabilities. Code looks up a capability in this table instead of
 checking a client's name.
 
-To add a command-line tool, add an entry to _TOOLS. crates/contract/src/client.rs has the capabilities that
-fastopen's Rust program needs, which executes page loads."""
+To add a command-line tool, add an entry to _TOOLS. The capabilities that fastopen's Rust program needs to
+load pages are in crates/contract/src/client.rs."""
 
 import shutil
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl. Default values are for a user's own command."""
+    """A type of client, such as curl. The fields' default values are those of a user's own command."""
 
     label: str
     """The client's name in options, files and tables."""
@@ -118,8 +118,7 @@ class ClientType:
         return self.http_in_the_clear | self.http_over_tls
 
     def find(self) -> Path:
-        """Return the path of the client's program. Raises MachineError, with its package, if it is
-        missing."""
+        """Return the program's path. If it is missing, raises MachineError with the package to install."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(

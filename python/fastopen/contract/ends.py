@@ -12,7 +12,7 @@ from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS, Tcp
 def check_ends(
     client: Client, origins: Origins, tcp: Tcp, tls: Tls | None, *, clear: bool, encrypted: bool
 ) -> None:
-    """Raise an error, with a remedy, if settings exclude each other. `clear` is True if any load uses
+    """Raise an error, with a remedy, if settings contradict each other. `clear` is True if any load uses
     cleartext, and `encrypted` if any load uses TLS. `tls` may be None if no load uses TLS."""
     label = client.label
     if encrypted and not client.type.http_over_tls:

@@ -9,7 +9,7 @@ from fastopen.contract.record_part import RecordPart
 
 
 class InvalidKind(StrEnum):
-    """The reason why a load does not count."""
+    """A kind of problem that makes a load invalid."""
 
     INCOMPLETE = "incomplete"
     """A request failed or timed out, a response was cut off, or the client failed or requested nothing."""
@@ -76,7 +76,7 @@ class InvalidKind(StrEnum):
 
 
 class Invalid(RecordPart):
-    """The reason why a load does not count. A newer fastopen-world may report kinds that are not listed."""
+    """A reason why a load is invalid. A newer fastopen-world may report kinds that are not listed."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
     """The kind, see [kinds of invalid loads](#kinds-of-invalid-loads)."""

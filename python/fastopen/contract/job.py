@@ -41,7 +41,7 @@ class Tolerance(Part):
 
 
 class Flood(Part):
-    """SYN flood against the page's first host during transactions, from four addresses that never answer."""
+    """A SYN flood of the page's first host during transactions, from four addresses that never answer."""
 
     rate_per_s: Annotated[int, Field(ge=1, le=20_000)]
     """SYNs per second."""
@@ -51,8 +51,8 @@ class Flood(Part):
 
 
 class Transactions(Part):
-    """A load test of a server. Each transaction is a new connection with one request, its response and the
-    server's FIN, for the page's resources in turn. The server may use SYN cookies or get a new TFO key."""
+    """A load test of a server. Each transaction opens a connection, requests the next one of the page's
+    resources, and ends with the server's FIN. The server may use SYN cookies or get a new TFO key."""
 
     arrivals: Annotated[
         dict[Literal["rate_per_s", "clients"], ArrivalCount], Field(min_length=1, max_length=1)
@@ -75,7 +75,7 @@ class Transactions(Part):
 
 
 class LoadSpec(Part):
-    """One page load of a job, or a load test of a server by connections with one request (`transactions`)."""
+    """One page load of a job or, if `transactions` is set, one load test of a server."""
 
     id: NotEmpty
     """The id, repeated in the load's record."""

@@ -15,7 +15,7 @@ Nanoseconds = Annotated[int, Field(ge=0)]
 
 
 class Resolver(RecordPart):
-    """The resolver's view of the lookup of one name."""
+    """The numbers of DNS queries for one name that the resolver received and answered."""
 
     queries: Count
     """The number of queries that arrived at the resolver."""
@@ -77,8 +77,8 @@ class Request(RecordPart):
 
 
 class Evidence(RecordPart):
-    """TCP_INFO of one end of a connection. If the connection ended during the load, TCP_INFO is read when
-    this end closes it, so the end's own FIN is not counted."""
+    """TCP_INFO of one end of a connection. For a connection that ended during the load, it is read when this
+    end closes the connection, so the FIN of this end is not counted."""
 
     syn_data_acked: bool
     """True if TCPI_OPT_SYN_DATA is set: data in the SYN was acknowledged (client) or accepted (origin)."""
@@ -100,7 +100,7 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """The origin's view of a TLS handshake with early data, or of a complete TLS handshake."""
+    """A TLS handshake as the origin observed it: a complete handshake, or a handshake with early data."""
 
     resumed: bool
     early_bytes: Count
@@ -138,7 +138,7 @@ class TlsSession(RecordPart):
 
 
 class TcpSample(RecordPart):
-    """TCP_INFO of the origin's end of a connection at one time."""
+    """TCP_INFO of the origin's end of a connection at one point in time."""
 
     at_ns: Nanoseconds
     """The time since the start of the load."""
@@ -229,8 +229,8 @@ class Connection(RecordPart):
 
 
 class GivenUp(RecordPart):
-    """Counts of connections that the client closed without a request, before a segment from the server
-    arrived (SYN_SENT). Browsers do this with surplus connections. A load can be valid despite them."""
+    """The numbers of connections that the client closed without a request, before the server answered
+    (SYN_SENT). Browsers do this with surplus connections. A load with such connections can be valid."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -247,7 +247,7 @@ class CrossTraffic(RecordPart):
 
 
 class Frame(RecordPart):
-    """A screenshot of the page, which the browser showed from `at_ns` on."""
+    """A screenshot of the page as the browser showed it from the time `at_ns` on."""
 
     at_ns: Nanoseconds
     """The time since the navigation's start; 0: the screenshot from before the navigation."""
@@ -256,7 +256,7 @@ class Frame(RecordPart):
 
 
 class Browser(RecordPart):
-    """A browser's measurements other than requests. Times are in nanoseconds since the navigation's start."""
+    """The times, screenshots and dialogs that a browser reported. Times are in ns since navigation began."""
 
     product: str
     load_event_ns: Nanoseconds
@@ -304,8 +304,8 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The kernel's counts for an external server, which may be a reverse proxy in front of the origin servers
-    (`upstream`). For full queues, see the origin servers' counter TCPFastOpenListenOverflow."""
+    """The kernel's numbers of connections to an external server, which may be a reverse proxy (`upstream`).
+    The counter TCPFastOpenListenOverflow of the origin servers shows whether a TFO queue was full."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
@@ -364,17 +364,17 @@ class LoadRecord(RecordPart):
 
     @property
     def reasons(self) -> list[str]:
-        """Return the reasons why the load does not count, each with its kind: `link_late: 9 us`."""
+        """Return the reasons why the load is invalid, each with its kind: `link_late: 9 us`."""
         return [f"{one.kind}: {one.detail}" for one in self.invalid]
 
     @property
     def connection_count(self) -> int:
-        """Return the number of opened connections without those that the client gave up (`given_up`)."""
+        """Return the number of connections that the client opened and did not give up (`given_up`)."""
         return len(self.connections) - self.given_up.connections
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of connections with acknowledged SYN data that the client did not give up."""
+        """Return the number of connections with acknowledged SYN data, except those in `given_up`."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

@@ -22,7 +22,7 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """Counts of packets in one direction of the link."""
+    """Statistics of one direction of the link: packets, bytes, drops, and delays after due times."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""

@@ -81,7 +81,7 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """The indices of resources that a browser requests at a wrong time, or never, with synthetic bodies."""
+    """The indices of resources that a browser requests too early, too late or never with synthetic bodies."""
 
     left_out: list[Count]
     """Resources to which no body refers, because the bodies are too small."""
@@ -122,7 +122,7 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the CPU core that runs the server, and receives its packets if `steered` (`/proc/stat`)."""
+    """The use of the server's CPU core (`/proc/stat`). If `steered` is true, it also receives the packets."""
 
     number: Count
     """The number of the core to which the server's threads are pinned."""
@@ -227,13 +227,13 @@ class EndRecord(RecordPart):
 
 
 class ErrorRecord(RecordPart):
-    """The failure of a job, and the party at fault. The job is over."""
+    """The failure that ended a job."""
 
     type: Literal["error"]
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
-    """The party at fault: the input, this machine, a network that differs from the job, or the program."""
+    """The cause: the input, this machine, a network that differs from the job, or the program."""
     message: str
     """A description of the problem and its place."""
     remedy: str = ""
@@ -250,11 +250,11 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """Raised if a text is not a valid record of the network emulator. The message is the reason."""
+    """Raised if a line of the world program's output is not a valid record. The message is the reason."""
 
 
 class ContractVersionError(RecordError):
-    """Raised if the network emulator writes a version of the format that this code does not support."""
+    """Raised if the world program writes a version of the format that this code does not support."""
 
 
 def parse_record(line: bytes | str) -> Record:

@@ -32,9 +32,9 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return a copy of the job with the absolute paths of the external programs that load and serve its page.
-    The copy also has the exit codes for HTTP errors of a known client, such as curl. A known client in /usr
-    is isolated from the user's files. Raises MachineError if a program is not found."""
+    """Return a copy of the job in which the external programs that load and serve its page have absolute
+    paths. For a known client, such as curl, set the exit codes that stand for HTTP errors. Isolate a known
+    client in /usr from the user's files. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -70,8 +70,8 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map the label of each external client to the version that its program prints; if fastopen does not know
-    the program, to its path and SHA-256. Raises MachineError if a program or its version is missing."""
+    """Map the label of each external client to the version that its program prints, or to the path and
+    SHA-256 of an unknown program. Raises MachineError if a program or its version is missing."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

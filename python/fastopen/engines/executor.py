@@ -50,8 +50,8 @@ class _Submitted:
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
-        """Return the tasks to run after a worker died during this task. Several jobs are split into two
-        tasks, to find the job that kills workers. A single job is tried on at most LOSSES workers."""
+        """Return the tasks to run after this task's worker died. If the task has several jobs, split it into
+        two tasks, to find the job that kills workers. Try a single job on at most LOSSES workers."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
@@ -62,8 +62,8 @@ class ExecutorEngine:
     """An engine that runs jobs in virtual time as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Create an engine that runs `parallel` tasks at once, by default one for each worker, or for each
-        core if their number is unknown. `maker` identifies the program and kernel that workers must run."""
+        """Create an engine that runs `parallel` tasks at once: by default, the number of workers or, if it is
+        unknown, the number of cores. `maker` identifies the program and kernel that workers must run."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0

@@ -34,7 +34,7 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 class WorldEngine:
     """An engine that runs jobs in up to `parallel` processes at once. Each process runs `command`, a program
-    that emulates a network. Each process is bound to one of the CPUs `cores`, unless `cores` is empty.
+    that emulates a network. If `cores` is not empty, each process is bound to one of these CPUs.
 
     Read the events of `run` in the main thread: a process is killed when the thread that started it ends."""
 

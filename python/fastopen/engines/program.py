@@ -48,7 +48,7 @@ def program_digest(program: Path) -> str:
 
 def check_program(program: Path) -> list[dict[str, Any]]:
     """Check with `fastopen-world --check` that this machine can run jobs. Return the `name`, `ok`, `detail`
-    and `remedy` of each check, also of failed ones. Raises MachineError if the program prints no results."""
+    and `remedy` of each check, passed or failed. Raises MachineError if the program prints no results."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]

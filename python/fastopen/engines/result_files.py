@@ -21,7 +21,7 @@ WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "mod
 
 
 class DamagedResultError(Exception):
-    """Raised if a file is not a complete result. The text gives the reason."""
+    """Raised if a file is not a complete result. The message gives the reason."""
 
 
 class KeptFile(NamedTuple):
@@ -119,7 +119,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files of results, including temporary files, but not conflicting results."""
+        """Yield the result files, including temporary files, but not files of disputed results."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():

@@ -62,8 +62,8 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job. `records` has the measurements of its network and page loads, as JSON without
-    the job's id."""
+    """A stored result of a job. `records` has the measurements of the job's network and page loads, as JSON
+    without the job's id."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
@@ -148,8 +148,9 @@ class ResultsStore:
     """A store of results of jobs, in a folder or at a URL. Failed reads and writes raise no errors."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """Open a store, or create one in an empty or new folder or URL. Raises InputError if the place holds
-        other files or a store of another version, and MachineError if it cannot be reached or written."""
+        """Open the store at `place`, or create one if the folder or URL is empty or new. Raises InputError if
+        it holds other files or a store of another version, and MachineError if it cannot be reached or
+        written."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0

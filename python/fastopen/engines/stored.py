@@ -86,8 +86,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events `made` of the other engine. Hold back the records of jobs in `inputs_by_job` until
-        the result is stored. `jobs` maps ids to jobs, and `inputs_by_job` ids to `Result.inputs`."""
+        """Yield the events of the other engine, `made`. Hold back the records of each job in `inputs_by_job`
+        until its result is stored. `jobs` maps ids to jobs, and `inputs_by_job` ids to `Result.inputs`."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

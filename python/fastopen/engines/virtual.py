@@ -31,7 +31,7 @@ class VirtualEngine(WorldEngine):
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
         """Create an engine that runs `parallel` kernels at once, by default one for each core. Each kernel is
-        bound to a core, the first kernel to the usable core at index `first_core`, by default any core."""
+        bound to a core: the first to the usable core with the index `first_core`, by default to any core."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         first = (os.getpid() if first_core is None else first_core) % len(cores)
@@ -52,7 +52,7 @@ def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Assign jobs, sorted by falling work, to the kernel with the least work. Return each kernel's jobs."""
+    """Deal out jobs, longest first, each to the kernel with the least work. Return each kernel's jobs."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap

@@ -105,7 +105,7 @@ class WorldProcess:
 
     @property
     def over(self) -> bool:
-        """Return True if the program reported its end or an error, or wrote invalid output."""
+        """Return True if the program finished its jobs, reported an error, or wrote invalid or no output."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -151,7 +151,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the reason for the program's failure; None: no failure. The process must have ended."""
+        """Return the reason why the program failed; None if it did not fail. The process must have ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

@@ -1,6 +1,6 @@
-"""Define arms, the compared ways to begin connections, such as without TFO or with TFO and warm cookies.
+"""Define arms: the ways to begin connections that are compared, such as without TFO or with warm TFO cookies.
 
-An arm has a role in the comparison, such as baseline, and its texts and colour in reports. Other modules
+An arm has a role in the comparison, such as baseline, and texts and a colour for reports. Other modules
 select arms by role, not by name. Users request arms by name (`off`, `cold`) or by transport (`tcp`,
 `tls+tfo`). To add an arm, add an entry to ARMS.
 """
@@ -17,7 +17,7 @@ ArmName = Literal["off", "cold", "warm", "off2"]
 
 
 class Role(StrEnum):
-    """The role of page loads with or without TFO in a comparison: baseline, control or treatment."""
+    """The role of an arm in a comparison: baseline, control or treatment."""
 
     BASELINE = "baseline"
     """The arm that all other arms are compared with."""
@@ -29,10 +29,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the compared ways to begin connections, with or without TFO, and its texts and style in reports.
-    `words` names page loads of this kind in a sentence ("without TFO"). `condition` begins a sentence about
-    them ("With warm cookies"). `visit` names the visit that they imitate ("a first visit (cold cookies)").
-    A report with room for only one arm with TFO shows the arm with the highest `preference`."""
+    """A way to begin connections, with or without TFO, that is compared with others, and its texts and style
+    in reports. `words` names page loads of this kind in a sentence ("without TFO"). `condition` begins a
+    sentence about them ("With warm cookies"). `visit` names the visit that they imitate ("a first visit (cold
+    cookies)"). A report with room for only one arm with TFO shows the arm with the highest `preference`."""
 
     name: ArmName
     role: Role
@@ -162,7 +162,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the arms among these that use TFO, first warm cookies, then cold cookies."""
+    """Return the arms that use TFO among `names`. Warm cookies come before cold cookies."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,

@@ -25,7 +25,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell(Comparison):
-    """The conditions of page loads, including the use of TFO (`arm`). `index`: position in `Plan.cells`."""
+    """The conditions of page loads with an arm (use of TFO). `index` is the cell's index in `Plan.cells`."""
 
     index: int
     arm: Arm
@@ -62,7 +62,7 @@ class VaryingFactors:
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
-        """Return the label that `name` returns, after a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
+        """Return the label from `name` with a preposition before it: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.preposition} {self.name(at)}"
 
     @property

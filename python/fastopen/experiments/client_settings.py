@@ -66,8 +66,7 @@ def _words(line: object) -> list[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client. Placeholders in its command line are replaced by the page's URLs and HTTP
-    version."""
+    """Return the client with a page's URLs and HTTP version instead of placeholders in its command line."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -82,7 +81,7 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def requested_urls(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the distinct URLs that a client has to GET for the load event: those in the phase `load`."""
+    """Return the distinct URLs that a client has to GET before the load event: those in the phase `load`."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_url(one.url, tls) for one in wanted))
 

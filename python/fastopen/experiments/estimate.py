@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Estimate the seconds that all jobs of a plan take. `parallel` has the number of jobs that each engine
-    runs at once. `slower` has the factor by which other load of the machine slows each engine down."""
+    runs at once. `slower` has the factor by which other tasks on the machine slow each engine down."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]

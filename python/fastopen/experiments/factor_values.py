@@ -258,7 +258,7 @@ class RequestedSettings:
     @contextmanager
     def converted_errors(self, *parts: Part) -> Iterator[None]:
         """In a `with` block, convert ValueErrors into InputErrors that name the invalid setting, such as
-        `--rtt`. If it is unknown, they name all requested settings of these `parts`, such as `tls`."""
+        `--rtt`, or, if it is unknown, all requested settings of these `parts`, such as `tls`."""
         try:
             yield
         except ValidationError as error:
@@ -390,8 +390,7 @@ def networks_asked(**written: object) -> list[Network]:
 def setups_asked(**written: object) -> list[Setup]:
     """Return a setup (client and servers) for each combination of the values of settings, such as
     `profile="browser,mget"`. Raises InputError if a value is invalid."""
-    _, setups = read_settings(written, COMMAND_LINE).arms_and_setups()
-    return setups
+    return read_settings(written, COMMAND_LINE).arms_and_setups()[1]
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:

@@ -24,8 +24,8 @@ def packaged_experiments() -> dict[str, Path]:
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """Return the packaged experiment of this name, or the experiment in this file. Raises InputError if there
-    is none, or if it is invalid."""
+    """Return the packaged experiment of this name, or the experiment in this file. Raises InputError if
+    neither exists, or if the experiment is invalid."""
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
@@ -40,8 +40,8 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file. Its default name is that of the file. With `find_pages`, check
-    that the experiment's pages exist. Raises InputError, with the file and the key, if it is invalid."""
+    """Return the experiment in a TOML file. Its name is by default the file's name. With `find_pages`, check
+    that its pages exist. Raises InputError, with the file and the key, if the experiment is invalid."""
     data = read_toml(path)
     problems: list[InputError] = []
     if find_pages and isinstance(pages := data.get("pages"), list):
@@ -58,7 +58,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the possible test setups (rigs) of a published experiment. Raises InputError if it has none."""
+    """Return the test setups (rigs) of a published experiment. Raises InputError if it declares none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     document = read_toml(path)

@@ -41,7 +41,7 @@ TRANSFER_SLACK: Final = 4
 @dataclass(frozen=True)
 class PlannedJob:
     """A job that loads a page once with each arm (without and with TFO). `cells` maps the id of each page
-    load to the index of its cell in `Plan.cells`. `repeat` counts from 0."""
+    load to the index of its cell in `Plan.cells`. `repeat` is the number of the repeat, from 0."""
 
     job: Job
     comparison: Comparison
@@ -89,8 +89,8 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment with a new random seed, or unchanged if it needs none, because time is virtual
-    and no setting is random. `auto` is the engine (`host` or `virtual`) that "auto" stands for."""
+    """Return the experiment with a new random seed, or unchanged if time is virtual and no setting is random.
+    `auto` is the engine (`host` or `virtual`) that "auto" stands for."""
     if all(exact_rows(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
@@ -190,7 +190,7 @@ def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, Engi
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a job without random values. Each repeat copies it with its own id, seed and random values."""
+    """Return a job with the id `label`. Each repeat is a copy with its own id, seed and random values."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -218,8 +218,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return new values of fields of `origins`, with which an external server serves only a page's `hosts`.
-    If it serves none of these hosts, the values remove the server."""
+    """Return new values for fields of `origins`, so that an external server serves only a page's `hosts`. If
+    it serves none of these hosts, the new values remove the server."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -272,7 +272,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that an idle link needs to transfer a page's responses, plus those for requests."""
+    """Return the sum of the seconds that an idle link needs for a page's responses and for its requests."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     ways = ((received, network.down), (sent, network.up))

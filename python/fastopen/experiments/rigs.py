@@ -173,8 +173,8 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return variants of `rig`. For each page, they have all combinations of the conditions that hold
-        only for this page (copies of conditions with `each_page`)."""
+        """Return variants of `rig`: for each page, a variant with each combination of the conditions that
+        hold only for this page (copies of conditions with `each_page`)."""
         found: list[Rig] = []
         for page in self.base.pages:
             copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]
@@ -201,8 +201,8 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def reproduction(self, rig: Rig, page: str) -> Reproduction:
-        """Return the experiments that repeat the published measurement of a page under the conditions `rig`.
-        Raises InputError if these conditions make an experiment invalid."""
+        """Return the experiments that repeat the published measurement of a page under the conditions in
+        `rig`. Raises InputError if these conditions make an experiment invalid."""
         own = self.of_page(rig, page)
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -232,7 +232,7 @@ class RigSpace:
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """Return the condition of which `one` is a copy for a single page; `one` itself if it is no copy."""
+        """Return the condition of which `one` is a copy for a single page, or `one` if it is not a copy."""
         return self._of_all_pages.get(one, one)
 
     @cached_property
@@ -246,8 +246,8 @@ class RigSpace:
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the experiment with only `page`, changed by the conditions `own`. With `off`, also apply
-        `Property.off`, the changes for loads without TFO."""
+        """Return the experiment with only `page`, after applying the conditions in `own`. With `off`, also
+        apply `Property.off`, the changes for loads without TFO."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
         for network in self.networks:

@@ -104,9 +104,9 @@ BY_CHANCE: Final = {
 @dataclass(frozen=True)
 class Draw:
     """The random inputs of one repeat. The first five fields multiply the RTT, the rates, server think times
-    and the client's processing times. `explanation`, a number from 0 to 1, selects one of several
-    possible sets of think times. `start_phase` is the phase of the kernel's timers, in µs, at which loads
-    begin. If `order`, shuffle requests that the client finds at the same time."""
+    and the client's processing times. `explanation`, a number from 0 to 1, selects one of several possible
+    sets of think times. `start_phase` is the phase of the kernel's timers, in µs, at which loads begin. If
+    `order` is True, shuffle requests that the client finds at the same time."""
 
     rtt: float
     down: float
@@ -150,7 +150,7 @@ class Draw:
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
-    """Derive from `seed` a seed for the purpose that `parts` name. It is the same on all machines."""
+    """Derive a seed from `seed` for the purpose that `parts` name. The result is the same on all machines."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 

@@ -75,8 +75,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search for server think times with a record of a load of each page in `wanted`. None
-        ends the search, because its time limit is reached."""
+        """Continue the search for server think times. `records` are the records of the loads of the pages in
+        `wanted`. None ends the search, because its time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -98,8 +98,8 @@ def calibrated(
 ) -> list[ImportedPage]:
     """Return the pages, with queueing delay removed from the server think times of recorded pages. To find
     the queueing delay, load each page over the network of its recorder, in virtual time. A page stays
-    unchanged if this network is unknown, or if this machine has no kernel for virtual time. If loads fail,
-    the page only gets a note. `within_s` is the time limit for each group of pages that are loaded at once.
+    unchanged if this network is unknown, or if this machine has no kernel for virtual time. If its loads
+    fail, it gets only a note. `within_s` is the time limit for each group of pages that are loaded at once.
     `progress` receives a text about the current page, and the numbers of finished pages and of all pages."""
     pages = list(imported)
     networks = {

@@ -17,6 +17,6 @@ class TwoTimes:
 
     @property
     def difference_percent(self) -> float | None:
-        """Return the difference in percent of the base time; None if that is 0, or if a time is unknown."""
+        """Return the difference in percent of the base time; None if a time is unknown or the base is 0."""
         base, difference = self.times_ms[0], self.difference_ms
         return None if difference is None or not base else 100 * difference / base

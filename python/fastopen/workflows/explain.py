@@ -59,8 +59,8 @@ def explain(
 ) -> Explained:
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
-    networks at once. `watch` receives the number of finished page loads, and of all page loads known so far.
-    `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
+    networks at once. `watch` receives the numbers of page loads that are finished and that are planned so
+    far. `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
     conditions are invalid or no figures are published, and MachineError if this machine has no kernel for
     virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
@@ -121,11 +121,12 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `tried` has our results so far, and `candidates` has sets to try, small ones first. `known` has times of
-    earlier loads. `loads` and `requests` count page loads and their requests so far, also loads with known
-    times. `_keys` numbers each page under its conditions. By this number, `candidates` lists the pages of a
-    set, and `_loaded` has times and the published results to which the page was fitted. `_fits` has fitted
-    pages by `PageOnRig.fit_key`, and `_last_fits` the last fitted page of each name and way to fit."""
+    `tried` has our results so far, and `candidates` has rigs to try, small ones first. `known` has times of
+    earlier loads. `loads` and `requests` are the numbers of page loads and their requests so far, including
+    loads with known times. `_keys` has a number for each page under its conditions. By this number,
+    `candidates` lists the pages of a rig, and `_loaded` has times and the published results to which the page
+    was fitted. `_fits` has fitted pages by `PageOnRig.fit_key`, and `_last_fits` the last fitted page of each
+    name and way to fit."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -186,7 +187,7 @@ class RigSearch:
             self.tried[rig] = self._tried(rig, keys)
 
     def _keys_of(self, rig: Rig) -> list[int]:
-        """Return a number for each page. It is the same for rigs with the same conditions of the page."""
+        """Return a number for each page, equal for all rigs with the same conditions of the page."""
         owns = ((page, self.space.of_page(rig, page)) for page in self.pages)
         return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 

@@ -40,8 +40,8 @@ class CellTimes:
 @dataclass(frozen=True)
 class Tried:
     """A set of assumed test conditions (`rig`), and our mean load times under it. `times` maps each published
-    result (one page over one network) to our times. `fitted` has the published results whose times without
-    TFO were used to fit our page. `cells_of_other_tables` has results that count only in `points`."""
+    result (one page over one network) to our times. `fitted` has the results to whose times without TFO our
+    page was fitted. `cells_of_other_tables` has results that affect only `points` and `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -89,8 +89,8 @@ class Tried:
 
     @cached_property
     def rank(self) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key; the set of test conditions with the lowest key is best. It has the most points.
-        With equal points, more agreement is better."""
+        """Return a sort key that is lowest for the best set of test conditions: the set with the most points.
+        If points are equal, more agreement is better, and then fewer conditions."""
         agreement = len(self.agreeing_cells) + len(self.times_agreeing_cells)
         named = [(one.name, one.value) for one in self.rig]
         return -self.points(frozenset(self.times)), -agreement, len(self.rig), named
@@ -99,7 +99,7 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `tried` has our load times under each set of conditions. `findings` are doubts about figures."""
+    `cells`. `tried` has our load times under each rig. `findings` has an audit's doubts about figures."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -115,8 +115,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return our load times under the test conditions that have a source, such as a paper that states
-        the initial window, and under no others."""
+        """Return our load times under all test conditions that have a source, such as a paper that states the
+        initial window, without any other conditions."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -134,14 +134,14 @@ class Explained:
         return {one.rig: one for one in self.tried}
 
     def gained(self, one: Property) -> int | None:
-        """Return the number of published savings with which ours agree under only the test condition `one`,
-        minus this number under no condition. None if `one` was not tried by itself."""
+        """Return the number of published savings that agree with ours under the test condition `one` by
+        itself, minus the number that agree under no condition. None if `one` was not tried by itself."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
         """Return the number of agreeing savings that are lost if the condition `one` is removed from the best
-        test conditions. None if it is not one of them, or if its removal was not tried."""
+        test conditions. None if `one` is not among them, or if its removal was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -149,14 +149,14 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return the number of published savings that a cross-validation predicts correctly. It leaves out
-        one cell at a time, in all tables that print it."""
+        """Return the number of published savings that a cross-validation predicts correctly. Each prediction
+        ignores all published results for the same page and network."""
         return self._by_cell.correct()
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return the number of published savings that a cross-validation over pages predicts correctly. It
-        leaves out all cells of a page at once. With only one page, nothing is known for a prediction."""
+        """Return the number of published savings that a cross-validation over pages predicts correctly. Each
+        prediction ignores the page's own results. With only one page, it has no results to build on."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
         return self._validation(pages.values()).correct()
 
@@ -185,8 +185,8 @@ class Explained:
 
     @cached_property
     def _distinct(self) -> Mapping[tuple[Rig, ...], Tried]:
-        """Map the conditions of each page to the best rig that has them. Other rigs may have the same
-        conditions, for all pages or for single ones."""
+        """Map the conditions of each page, in order, to the best rig that results in them. Several rigs can
+        do so, because a condition can be set for all pages or for each page."""
         return {
             tuple(self.space.of_page(one.rig, page) for page in self._pages): one
             for one in sorted(self.tried, key=lambda one: one.rank, reverse=True)
@@ -198,9 +198,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results for which the test condition `one` decides if our saving agrees. An
-        item is (published result, our saving in percent under no condition, our saving under only `one`).
-        The list is empty if `one` was not tried by itself."""
+        """Return the published results for which the test condition `one` by itself changes whether our
+        saving agrees. An item is (published result, our saving in percent under no condition, our saving
+        under only `one`). The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -330,9 +330,9 @@ def best_of(tried: Sequence[Tried]) -> Tried:
 @dataclass(frozen=True)
 class CrossValidation:
     """A test of how well measured load times predict the published savings in `cells`. It leaves out each
-    group in `groups` in turn. For each saving in it, the prediction is the mean of our savings under all sets
-    of test conditions in `tried`, weighted by e to the power of the points that each set gets for the
-    published figures that are not left out."""
+    group in `groups` in turn, and predicts the savings in the group. A prediction is the weighted mean of our
+    savings under all rigs in `tried`. A rig's weight is e to the power of its points for the other published
+    figures."""
 
     tried: Sequence[Tried]
     cells: Collection[PublishedCell]
@@ -340,7 +340,7 @@ class CrossValidation:
 
     @cached_property
     def _points(self) -> list[list[int]]:
-        """Return a list for each group: the points of each set of test conditions for the other figures."""
+        """Return a list for each group: the points of each rig without the group's published figures."""
         every = frozenset(self.tried[0].times)
         return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
 

@@ -19,8 +19,8 @@ from fastopen.workflows.run import bodies_of, pages_of
 
 @dataclass
 class ExportedPackets:
-    """The numbers of page loads in an export of packets. Packets of `copied` loads were kept by the run.
-    Other loads were `repeated` to record their packets. `missing` counts loads without packets, by reason."""
+    """The numbers of page loads in an export of packets. The run had kept the packets of `copied` loads.
+    Other loads were `repeated` to record them. `missing` maps reasons to numbers of loads without packets."""
 
     copied: int = 0
     repeated: int = 0
@@ -41,12 +41,12 @@ def export_packets(
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
     """Write the packets of each page load of a run (`folder`) into the new folder `place`, as pcapng files.
-    `job`: the id of a job, to write only its page loads. `replace_export`: True to replace an older export.
+    `job` is the id of the only job to export, or None. With `replace_export`, replace an older export.
 
     If packets were not kept, repeat the page load. This needs virtual time and a deterministic client. Use
-    the new packets only if the new record equals the old one. `jobs`: the number of networks to emulate at
-    once. `watch` is called with the number of files so far. Raises InputError if no page load has packets,
-    and the errors of exports and engines."""
+    the new packets only if the new record equals the old one. `jobs` is the number of networks to emulate at
+    once. `watch` is called with the number of files so far. Raises InputError if no page load has packets, if
+    `place` is in use or if recorded bodies have changed, and MachineError if loads cannot be repeated."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         run.check_job(job)

@@ -25,7 +25,7 @@ MAX_BYTES: Final = 64 * 2**20
 
 
 class LoadTime(NamedTuple):
-    """The page load time of one load of a job in nanoseconds; None if the load was not valid."""
+    """One load of a job: its id, its page load time in ns (None if invalid), and its number of requests."""
 
     load: str
     plt_ns: int | None
@@ -37,7 +37,7 @@ LINE: Final = TypeAdapter(tuple[str, tuple[LoadTime, ...]])
 
 class KnownTimes:
     """Page load times by digest of the job. With a `maker` (program and kernel), they are kept in a file of
-    the user's cache folder, one line of JSON for each job. Without one, they are kept only in memory."""
+    the user's cache folder, one line of JSON for each job. Without a `maker`, they stay in memory."""
 
     def __init__(self, maker: Maker | None = None) -> None:
         self._file = None if maker is None else cache_folder(FOLDER) / f"{maker.digest}.jsonl"
@@ -55,10 +55,10 @@ class KnownTimes:
         return times if {one.load for one in times} == {one.id for one in job.loads} else None
 
     def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
-        """Yield (id of the job, time) for each load in `events`, which an engine yields that runs `jobs`.
-        Keep the times of each job whose id is its `key`, when it ends. Do not keep them if the machine may
-        have changed them: if a load failed because of it, or the engine started the job again, which repeats
-        only some loads. If the file cannot be written, keep times in memory."""
+        """Yield (id of the job, time) for each load in `events`, which come from an engine that runs `jobs`.
+        At the end of a job whose id is its `key`, keep its times. Do not keep times that the machine may have
+        changed: if it made a load fail, or if the engine started the job again, which repeats only some
+        loads. If the file cannot be written, keep times in memory."""
         lasting = {job.id for job in jobs if can_be_stored(job)}
         times: defaultdict[str, list[LoadTime]] = defaultdict(list)
         for event in events:

@@ -26,8 +26,8 @@ class PageOnRig:
     """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, by
     index of the network and arm (`off`: without TFO). The page may be fitted to published times without TFO
     (`_published_ms`) over the networks in `fitted_to`: its number of objects (`_objects`), their total size
-    (`_bytes`) and the client's processing time (`added_ms`) change. `_best_fit` is the best (number, size)
-    so far, and `fit_error` is the largest relative error of a load time with these."""
+    (`_bytes`) and the client's processing time (`added_ms`) change. `_best_fit` is the best (number, size) so
+    far, and `fit_error` is the largest relative error of its load times."""
 
     reproduction: Reproduction
     page: Page
@@ -45,10 +45,8 @@ class PageOnRig:
     def times(self, network: int) -> CellTimes:
         """Return the page's mean load times in ms over the network with this index, without and with TFO.
         Both include `added_ms`, the assumed processing time of the client."""
-        off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.reproduction.arm))
-        return CellTimes(
-            None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
-        )
+        both = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.reproduction.arm))
+        return CellTimes(*(None if ms is None else ms + self.added_ms for ms in both))
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
         """Yield jobs that load the page over the network with this index, `draws` times with each arm (`off`:

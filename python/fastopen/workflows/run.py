@@ -133,8 +133,8 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
     """The results of a run that has finished or was stopped early, and the `outcome` of its execution.
-    `until` is the requested precision, if any. `tasks_lost` counts tasks whose worker died. A `with`
-    statement closes the run's database."""
+    `until` is the requested precision, if any. `tasks_lost` is the number of tasks whose worker died. A
+    `with` statement closes the run's database."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
@@ -220,8 +220,8 @@ def _forget_without_loads(folder: Path) -> None:
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
     """Parse the value of --until-ci, such as `1%`. A run then adds repeats until the confidence intervals of
-    all improvements by TFO have at most this half-width, or until there are `max_repeats`. None if `text` is
-    None. Raises InputError if the text is invalid or 0 %, or if `repeats` exceeds `max_repeats`."""
+    all improvements by TFO have at most this half-width, or until there are `max_repeats`. Return None if
+    `text` is None. Raises InputError if it is invalid or 0 %, or if `repeats` exceeds `max_repeats`."""
     if text is None:
         return None
     try:

@@ -25,12 +25,12 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """Raised if an installed kernel's manifest or program is changed or unreadable. The text is the fault."""
+    """Raised, with the fault, if an installed kernel's manifest or program is changed or unreadable."""
 
 
 class Manifest(Part):
     """The content of an installed kernel's `manifest.json`: the kernel's version, sources and build.
-    `size_bytes` is the size of its program, `hz` the rate of its timer interrupts."""
+    `size_bytes` is the size of the kernel's program. `hz` is the rate of the kernel's timer interrupts."""
 
     format: Literal[1] = FORMAT
     name: Name
@@ -102,7 +102,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Write `line`, the result of a test of the kernel's TCP, into its manifest if the file is writable."""
+    """Add `line`, the result of a test of the kernel's TCP, to the kernel's manifest if it is writable."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

@@ -15,8 +15,8 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files for building the virtual engine's kernel. `config` has its options. `unused` lists source
-    files not to unpack. `trial` is a C program that tests a new kernel. `headers` is precompiled."""
+    """The files to build the virtual engine's kernel. `config` has its options. `unused` lists source files
+    not to unpack. `trial` is a C program that tests a new kernel. `headers` is a header to precompile."""
 
     config: Path
     patches: tuple[Path, ...]

@@ -23,7 +23,7 @@ def kernels_folder() -> Path:
 
 
 def installed() -> list[Kernel]:
-    """Return all usable kernels, the newest version first, and of one version the newest build first."""
+    """Return all usable kernels, sorted by version and then by the time of the build, the newest first."""
     return find_all()[0]
 
 

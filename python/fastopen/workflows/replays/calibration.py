@@ -38,7 +38,7 @@ of each page's load, or None if the time limit is reached. It returns the calibr
 @dataclass(frozen=True)
 class Calibration:
     """The result of a search for a recorded page's server think times. `complete` is False if the time limit
-    ended the search. `found` is False if no load was valid, so that the page is as imported."""
+    ended the search. If no load was valid, `found` is False and the page is as imported."""
 
     page: Page
     """The page, with queueing delay removed from think times. Its `explanations` fit the recording as
@@ -65,8 +65,8 @@ class Misfit:
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for server think times, as few as possible, with which loads of a page over the network of its
-    recorder take about the recorded times (`exchanges`). `page` is the page as imported. This generator
+    """Search for the server think times, as few as possible, that make loads of a page over the network of
+    its recorder take about the recorded times (`exchanges`). `page` is the page as imported. This generator
     yields pages to load, receives records of their loads (None at the time limit), and returns the result."""
     # If a queue delays a response, the think time cannot be seen, and all think times together determine
     # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
@@ -187,8 +187,8 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set server think times of the best page to 0 if this does not raise the cost (`_Tried.cost`). Try all
-    at once. If the cost rises, try each half, and so on."""
+    """Set server think times of the best page to 0 if this does not raise the cost (`_Tried.cost`). First try
+    all at once. If the cost rises, try each half, and so on."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.errors.waits_us if think_times[index]]

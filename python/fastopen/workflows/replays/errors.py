@@ -131,7 +131,7 @@ def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
     """Return the step on the critical path whose predicted duration differs most from the measured duration;
-    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, `measured` one of `original`."""
+    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` of `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
@@ -152,8 +152,8 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map indices of resources of `page` to indices of different resources of `other` with the same method
-    and URL. Resources without a counterpart are left out."""
+    """Map the index of each resource of `page` to the index of a resource of `other` with the same method and
+    URL. Use each index at most once. Leave out resources without a counterpart."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):

@@ -279,8 +279,8 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
     """Return the initial congestion window with which to replay a recording, in segments. It is the size of
-    the largest response that arrived without waiting for an acknowledgment, from WINDOW_SEGMENTS to
-    WINDOW_MAX_SEGMENTS. `rate` is the rate of the link in bit/s."""
+    the largest response that arrived without waiting for an acknowledgment, but at least WINDOW_SEGMENTS and
+    at most WINDOW_MAX_SEGMENTS. `rate` is the rate of the link in bit/s."""
 
     # Content delivery networks begin with more than ten segments. A paced response needs one more segment,
     # because the segment of its head is not full, and Linux counts the window in packets.
@@ -355,7 +355,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the time in ms over which the replay's server spreads a body; 0: as fast as possible."""
+    """Return the time in ms over which the replay's server spreads a body; 0 if it sends at full speed."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
