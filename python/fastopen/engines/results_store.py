@@ -177,6 +177,7 @@ class ResultsStore:
 
     @staticmethod
     def name(key: str) -> str:
+        """Return the name of the file for the result with this key."""
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
@@ -206,9 +207,8 @@ class ResultsStore:
             elif stored != result:
                 kept, again = self.dispute(stored, result)
                 message = f"the same job gave two different results: {kept} and {again}"
-                raise MachineError(
-                    message, "neither is used any more; check others with fastopen store verify"
-                )
+                remedy = "neither is used any more; check others with fastopen store verify"
+                raise MachineError(message, remedy)
 
     def dispute(self, stored: Result, new: Result) -> tuple[str, str]:
         """Move the stored result of a job to the folder DISPUTED, and write a new, different result of this

@@ -57,6 +57,7 @@ class Pace:
         return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
 
     def finished(self, job: str, load: str) -> None:
+        """Record that a load of a job has finished."""
         cost = self.costs.get(job, 0.0)
         self.done += cost
         if (job, load) not in self._seen:

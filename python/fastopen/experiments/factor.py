@@ -38,6 +38,7 @@ class DesignPoint:
     """The arm (use of TFO); None if the conditions hold for all arms."""
 
     def part(self, name: Part) -> Any:
+        """Return the object with the settings of this part, such as the `Tls` for `tls`."""
         if name in ("network", "arm"):
             return getattr(self, name)
         return self if name == "engine" else getattr(self.setup, name)
@@ -106,6 +107,7 @@ class Factor:
 
     @property
     def fields(self) -> tuple[str, ...]:
+        """Return the paths of the factor's values in its part, such as `down.loss` and `up.loss`."""
         return self.paths or (self.name,)
 
     @property
@@ -118,6 +120,7 @@ class Factor:
 
     @property
     def argument(self) -> str:
+        """Return the name of the factor's argument in the Python API."""
         return self.key if self.part in ("arm", "engine") else self.name
 
     @property
@@ -137,6 +140,7 @@ class Factor:
 
     @property
     def heading(self) -> str:
+        """Return the header of the factor's table column without line breaks."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -208,6 +212,7 @@ class Factor:
             raise UnitError(input_error(error, "").message) from None
 
     def values(self, point: DesignPoint) -> tuple[Any, ...]:
+        """Return the value of each of `fields` under these conditions; None if the part is missing."""
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 

@@ -92,8 +92,7 @@ def _size(value: object) -> int | None:
 
 
 def _flag(value: object) -> bool:
-    on, _ = units.ON_OFF
-    return value if isinstance(value, bool) else choice(*units.ON_OFF).read(value) == on
+    return value if isinstance(value, bool) else choice(*units.ON_OFF).read(value) == units.ON_OFF[0]
 
 
 def _count(value: object) -> int:

@@ -75,6 +75,7 @@ class Property(BaseModel):
     same, with objects whose sizes have the ratios of the page's resources."""
 
     def is_about(self, page: str) -> bool:
+        """Return True if the property may hold for this page."""
         return self.pages is None or page in self.pages
 
     def of_one(self, page: str) -> "Property":
@@ -84,6 +85,7 @@ class Property(BaseModel):
 
     @property
     def assumed(self) -> bool:
+        """Return True if no source documents the property."""
         return self.source.startswith(ASSUMED)
 
     def __eq__(self, other: object) -> bool:
@@ -340,10 +342,8 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
 
 
 def _network_keys(network: Network) -> dict[str, Any]:
-    rates = {
-        f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
-        for way, one in (("down", network.down), ("up", network.up))
-    }
+    ways = {"down": network.down, "up": network.up}
+    rates = {f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s) for way, one in ways.items()}
     return {"network.rtt": units.format_duration_us(network.rtt_us), "network.combine": None, **rates}
 
 

@@ -59,11 +59,10 @@ class _Recording:
     def experiment(self) -> Experiment:
         """Return an experiment that loads one page once over the recorder's network, without TFO, and with
         the default settings of a run."""
-        experiment = read_settings({}, COMMAND_LINE).experiment(
-            name="recording", pages=[self.imported.page.name], seed=0
-        )
-        changes = {"networks": [self.network], "arms": [BASELINE.name], "engines": ["virtual"], "repeats": 1}
-        return experiment.model_copy(update=changes)
+        settings = read_settings({"engine": "virtual", "transport": BASELINE.name}, COMMAND_LINE)
+        pages = [self.imported.page.name]
+        experiment = settings.experiment(name="recording", pages=pages, seed=0, repeats=1)
+        return experiment.model_copy(update={"networks": [self.network]})
 
     @property
     def file(self) -> Path:

@@ -160,6 +160,8 @@ class RigSearch:
         return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
 
     def load(self, rigs: Iterable[Rig]) -> None:
+        """Load pages on those of `rigs` that were not tried yet, and on equivalent rigs with few
+        conditions."""
         new = {
             one: self._keys_of(one)
             for rig in rigs
@@ -219,6 +221,7 @@ class RigSearch:
                 row.take_fit(self._fits[key])
 
     def measure(self, rows: Sequence[PageOnRig]) -> None:
+        """Load pages without and with TFO, and set their mean load times."""
         asked = (
             (row, network, arms, DRAWS)
             for row in rows

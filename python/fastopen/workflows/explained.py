@@ -71,6 +71,7 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
+        """Return the number of savings that agree with published savings, except those of other tables."""
         return len(self.agreeing_cells - self.cells_of_other_tables)
 
     @property
@@ -127,6 +128,7 @@ class Explained:
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
+        """Return the result for a rig; None if it was not tried."""
         return self._by_rig.get(rig)
 
     @cached_property

@@ -66,4 +66,5 @@ def median_load(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def last_records(store: RunStore) -> Iterator[tuple[LoadRow, LoadRecord]]:
+    """Yield the last attempt of each load of a run, with its record."""
     return store.load_records(row for row in store.loads() if not row.superseded)

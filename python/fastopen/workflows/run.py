@@ -190,7 +190,8 @@ def run_experiment(
         if options.output is not None:
             raise
         # The user did not ask for the folder, so run in memory instead.
-        not_kept = _not_kept(error)
+        remedy = "set FASTOPEN_RUNS to another folder"
+        not_kept = InputError(error.message, error.place, remedy) if isinstance(error, InputError) else error
         store = RunStore.create(None, plan, engines.environment, kept_options)
     if options.label:
         store.set_label(options.label)
@@ -202,13 +203,6 @@ def run_experiment(
         if folder is not None and options.output is None:
             _forget_without_loads(folder)
         raise
-
-
-def _not_kept(error: InputError | MachineError) -> InputError | MachineError:
-    """Return a MachineError unchanged, and an InputError with the remedy to choose another folder."""
-    if isinstance(error, MachineError):
-        return error
-    return InputError(error.message, error.place, "set FASTOPEN_RUNS to another folder")
 
 
 def _forget_without_loads(folder: Path) -> None:
