@@ -148,9 +148,8 @@ class ResultsStore:
     """A store of results of jobs, in a folder or at a URL. Failed reads and writes raise no errors."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """Open the store at `place`, or create one if the folder or URL is empty or new. Raises InputError if
-        it holds other files or a store of another version, and MachineError if it cannot be reached or
-        written."""
+        """Open the store at `place`, or create one if the folder or URL is empty or new. Raises InputError
+        for other files or a store of another version, and MachineError if it cannot be reached or written."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0

@@ -60,8 +60,7 @@ class _Recording:
         """Return an experiment that loads one page once over the recorder's network, without TFO, and with
         the default settings of a run."""
         settings = read_settings({"engine": "virtual", "transport": BASELINE.name}, COMMAND_LINE)
-        pages = [self.imported.page.name]
-        experiment = settings.experiment(name="recording", pages=pages, seed=0, repeats=1)
+        experiment = settings.experiment(name="recording", pages=[self.imported.page.name], seed=0, repeats=1)
         return experiment.model_copy(update={"networks": [self.network]})
 
     @property

@@ -59,8 +59,8 @@ def explain(
 ) -> Explained:
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
-    networks at once. `watch` receives the numbers of page loads that are finished and that are planned so
-    far. `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
+    networks at once. `watch` receives the number of finished page loads and the number planned so far.
+    `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
     conditions are invalid or no figures are published, and MachineError if this machine has no kernel for
     virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
@@ -123,10 +123,10 @@ class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
     `tried` has our results so far, and `candidates` has rigs to try, small ones first. `known` has times of
     earlier loads. `loads` and `requests` are the numbers of page loads and their requests so far, including
-    loads with known times. `_keys` has a number for each page under its conditions. By this number,
-    `candidates` lists the pages of a rig, and `_loaded` has times and the published results to which the page
-    was fitted. `_fits` has fitted pages by `PageOnRig.fit_key`, and `_last_fits` the last fitted page of each
-    name and way to fit."""
+    known loads. `_keys` has a number for each page under its conditions. By this number, `candidates` lists
+    the pages of a rig, and `_loaded` has times and the published results to which the page was fitted.
+    `_fits` has fitted pages by `PageOnRig.fit_key`, and `_last_fits` the last page for each name and way to
+    fit."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -160,8 +160,7 @@ class RigSearch:
         return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
 
     def load(self, rigs: Iterable[Rig]) -> None:
-        """Load pages on those of `rigs` that were not tried yet, and on equivalent rigs with few
-        conditions."""
+        """Load pages on `rigs` that were not tried, and on equivalent rigs with fewer conditions."""
         new = {
             one: self._keys_of(one)
             for rig in rigs

@@ -332,8 +332,8 @@ def best_of(tried: Sequence[Tried]) -> Tried:
 @dataclass(frozen=True)
 class CrossValidation:
     """A test of how well measured load times predict the published savings in `cells`. It leaves out each
-    group in `groups` in turn, and predicts the savings in the group. A prediction is the weighted mean of our
-    savings under all rigs in `tried`. A rig's weight is e to the power of its points for the other published
+    group in `groups` in turn, and predicts its savings. A prediction is the weighted mean of our savings
+    under all rigs in `tried`. A rig's weight is e to the power of its points for the other published
     figures."""
 
     tried: Sequence[Tried]

@@ -41,7 +41,7 @@ def export_packets(
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
     """Write the packets of each page load of a run (`folder`) into the new folder `place`, as pcapng files.
-    `job` is the id of the only job to export, or None. With `replace_export`, replace an older export.
+    With `job`, export only the job with this id. With `replace_export`, replace an older export.
 
     If packets were not kept, repeat the page load. This needs virtual time and a deterministic client. Use
     the new packets only if the new record equals the old one. `jobs` is the number of networks to emulate at

@@ -80,9 +80,8 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the seconds that a run with `repeats` repeats takes on this machine. If `idle`, ignore the
-    tasks that it runs now. `jobs` is the number of emulated networks at once, and `auto` the engine to use
-    for "auto"."""
+    """Estimate the seconds that a run with `repeats` repeats takes on this machine. With `idle`, ignore other
+    tasks. `jobs` is the number of emulated networks at once, and `auto` the engine to use for "auto"."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {
