@@ -18,9 +18,9 @@ use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 use rustls::ClientConfig;
 
 use super::{Servers, World, fault_injection, resolver};
-use crate::capture::Packets;
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
+use crate::capture::{Capture, Packets};
 use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
@@ -204,11 +204,9 @@ impl<'a> World<'a> {
             config.alpn_protocols = vec![alpn.to_vec()];
             Arc::new(config)
         });
-        if !expected.tls {
-            return Ok(ClientTls { page: None, lookups });
-        }
-        let quic = self.job.quic().map(quic).transpose()?;
-        Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
+        let quic = self.job.quic().filter(|_| expected.tls).map(quic).transpose()?;
+        let page = expected.tls.then(|| Secure { tls: Arc::new(config), quic });
+        Ok(ClientTls { page, lookups })
     }
 
     /// Returns the addresses of hosts whose Fast Open cookies the kernel has for these client addresses.
@@ -304,12 +302,8 @@ impl<'w, 'a> Prepared<'w, 'a> {
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
         let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;
         let before = world.counters()?;
-        if let Some(capture) = &world.capture {
-            capture.begin_load();
-        }
-        if let Some(tap) = &world.tap {
-            tap.begin_load();
-        }
+        world.capture.iter().for_each(Capture::begin_load);
+        world.tap.iter().for_each(ClientTap::begin_load);
         let (sockets, rtt_ns) = (world.servers.origins.sockets(), world.job.network.rtt_us * 1000);
         let trace = world.job.tcp_trace.then(|| TcpTrace::start(sockets.clone(), rtt_ns));
         let mut trace = trace.transpose().blame(Fault::Machine, "tracing TCP")?;
