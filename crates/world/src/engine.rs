@@ -11,17 +11,16 @@ use crate::contract::Engine;
 
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// Like `VIRTUAL_START_S`, for jobs with recorded response bodies: 2036-01-01. Chromium, more than ten weeks
-/// old, then ignores its HSTS preload list (`IsBuildTimely` in `net/http/transport_security_state.cc`).
+/// Like `VIRTUAL_START_S`, for jobs with recorded response bodies: 2036-01-01. On that date, Chromium
+/// ignores its HSTS preload list as too old (`IsBuildTimely` in `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel in nanoseconds: 4096 ticks of 4 ms. The longer a timer, the more the
 /// kernel rounds it up: to a multiple of 8, 64, 512 or 4096 ticks since boot (kernel/time/timer.c). In
 /// virtual time, every page load begins at a multiple of this period, so the rounding is always the same.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Returns for how many nanoseconds before a packet is due the link's thread polls the clock instead of
-/// sleeping. A sleep usually ends at most this late, even in a virtual machine. In virtual time, which
-/// advances only while all threads sleep, the result is 0.
+/// Returns the time in nanoseconds for which the link's thread polls the clock, instead of sleeping, before a
+/// packet is due. Even in a virtual machine, a sleep seldom overruns by more. In virtual time, returns 0.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 200_000,
@@ -51,8 +50,8 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval in nanoseconds at which this program lets Chromium send the requests that it
-/// intercepts. In virtual time, it imitates the interval within a browser's burst of requests in real time.
+/// Returns the minimum interval, in nanoseconds, between the intercepted requests that this program lets
+/// Chromium send. In virtual time, this is about the interval between requests of a burst in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,

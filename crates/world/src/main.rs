@@ -88,7 +88,7 @@ fn run_other_modes() -> i32 {
     }
 }
 
-/// Calls `work` with the text of standard input, and returns the exit code. Writes a record if this fails.
+/// Calls `work` with the text of standard input. Returns the exit code. On failure, writes an error record.
 fn run_stdin(work: impl FnOnce(&[u8]) -> Result<i32, Failure>) -> i32 {
     if process::die_with_parent().is_err() {
         return Fault::Internal.exit_code();

@@ -23,10 +23,10 @@ pub struct ClientTap {
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
 }
 
-/// Counts of the packets of one QUIC connection that passed the tap.
+/// Packet counts of one QUIC connection, and the time of its first datagram.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
-    /// The time of the first datagram, in nanoseconds of the monotonic clock.
+    /// The time of the connection's first datagram, in nanoseconds of the monotonic clock.
     pub first_ns: u64,
     sent: PacketCounts,
     received: PacketCounts,
@@ -72,7 +72,7 @@ impl ClientTap {
     }
 }
 
-/// Returns the four-tuple and the payload of the UDP datagram in a frame; None if the frame contains none.
+/// Returns the four-tuple and the payload of the UDP datagram in a frame; None for other frames.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;

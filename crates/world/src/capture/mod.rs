@@ -19,16 +19,16 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// Minimum and maximum number of frames in the buffer of one packet capture socket: 8 and 128 MiB.
+/// Minimum and maximum capacity, in frames, of a packet capture socket's buffer (8 MiB and 128 MiB).
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Number of frames in the buffer of one packet capture socket of `fastopen shell`: 32 MiB.
+/// Capacity, in frames, of a packet capture socket's buffer in `fastopen shell` (32 MiB).
 pub const SHELL_FRAMES: u32 = 16_384;
 const FRAME_BYTES: u64 = 2048;
 
 /// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub type Packets = (Vec<u8>, u32);
 
-/// Packet taps at the client's and the origins' interface, and the secrets of TLS connections between them.
+/// Packet taps at the interfaces of client and origins, and the secrets to decrypt the TLS connections.
 pub struct Capture {
     client: RefCell<Tap>,
     origins: RefCell<Tap>,
@@ -81,8 +81,8 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames that a tap should keep for a page load: about twice the segments and ACKs
-/// that the page needs (one ACK for two segments).
+/// Returns the number of frames for which a tap needs room during a page load: about twice the number of
+/// data segments and ACKs, assuming one ACK for two segments.
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes)
         .saturating_sub(job.network.ip.preferred().header_bytes() + 32)

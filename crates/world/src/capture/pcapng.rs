@@ -16,12 +16,12 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
 const NAME_RECORD_IPV4: u16 = 1;
 const NAME_RECORD_IPV6: u16 = 2;
-/// The type of secrets in a pcapng file: lines of a TLS key log, as NSS writes it.
+/// Secrets type of a TLS key log in the NSS format (`SSLKEYLOGFILE`).
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 /// Unit of the timestamps (`if_tsresol`) as a negative power of ten: 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// Value of the option `epb_flags` of a packet that the interface received.
+/// Value of the option `epb_flags` for packets that the interface received.
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
@@ -42,7 +42,7 @@ pub struct Interface {
     pub description: &'static str,
     /// The packets, in the order of capture.
     pub packets: Vec<Captured>,
-    /// The number of packets that were dropped because the tap was full.
+    /// The number of packets that were dropped because the tap's buffer was full.
     pub dropped: u32,
 }
 

@@ -19,10 +19,10 @@ use crate::contract::TcpSample;
 /// differs from the previous sample only in time is omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// Maximum number of samples of a load. If a trace has more, every second sample is removed. Otherwise the
-/// load's record could exceed `MAX_RECORD_BYTES` of python/fastopen/runs/limits.py.
+/// Maximum number of samples of a load. This keeps the load's record below `MAX_RECORD_BYTES` of
+/// python/fastopen/runs/limits.py. Longer traces are thinned out to every second sample.
 const MOST: usize = 40_000;
-/// Minimum and maximum of the initial sampling interval in nanoseconds, which is otherwise RTT / 20.
+/// Bounds, in nanoseconds, of the initial sampling interval. Within these bounds, it is RTT / 20.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
@@ -45,6 +45,7 @@ impl TcpTrace {
         Ok(Self { stop, thread: Some(thread) })
     }
 
+    /// Ends the trace, and returns its samples.
     pub fn take(mut self) -> Samples {
         self.end().unwrap_or_default()
     }
@@ -61,7 +62,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples the open sockets until `stop` is woken. At over `MOST` samples, halves their number and the rate.
+/// Samples open sockets until `stop` wakes it. At more than `MOST` samples, halves their number and the rate.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();

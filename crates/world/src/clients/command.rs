@@ -57,7 +57,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command before the measured load, and keeps the folder, which may contain TLS sessions.
+    /// Runs the command before the measured load. Keeps its folder, which may now contain TLS sessions.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;

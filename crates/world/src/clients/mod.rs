@@ -75,7 +75,7 @@ impl Loading<'_> {
         self.job.origins.http_at(url, self.schemes)
     }
 
-    /// Returns the maximum duration of a load, in nanoseconds. A client gives up an unfinished load then.
+    /// Returns the load timeout in nanoseconds, after which a client gives up.
     pub fn timeout_ns(&self) -> u64 {
         self.job.load_timeout_us * 1000
     }

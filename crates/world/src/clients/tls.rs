@@ -54,7 +54,7 @@ pub struct Secure {
 }
 
 /// Fetches session tickets from each host, and stores them in `secure`. Opens a connection to each host in
-/// turn, and closes it after it received `tickets` tickets or, with TLS 1.2, after the handshake. Must be
+/// turn, and closes it after receiving `tickets` tickets or, with TLS 1.2, after the handshake. Must be
 /// called in the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
 pub fn fetch_tickets(
     secure: &Secure,

@@ -19,7 +19,7 @@ struct Check {
     remedy: String,
 }
 
-/// Builds a small emulated network, prints the checks as JSON, and returns 0, or 3 if a check failed.
+/// Builds and checks a small emulated network. Prints the results as JSON. Returns 0, or 3 if a check failed.
 pub fn run() -> i32 {
     let _ = process::die_with_parent();
     process::raise_priority();

@@ -62,7 +62,7 @@ pub struct ScriptRecord {
     pub took_ms: u64,
     /// The last lines of the output of packetdrill and the script's commands, at most 4,096 bytes.
     pub output: String,
-    /// Name and growth of each TCP counter of the script's namespace that changed.
+    /// The TCP counters that changed in the script's namespace: name and difference.
     pub counters: Vec<(String, i64)>,
     /// The script's sockets, as reported by `sock_diag`, without listeners.
     pub sockets: Vec<SocketRecord>,
@@ -99,7 +99,7 @@ impl Plan {
 }
 
 /// Runs each script of the plan, with a temporary file system over `/tmp`, and passes its record to `emit`.
-/// The failure of a script is not an error, but is in its record.
+/// If a script fails, its record shows the failure, and the next script runs.
 pub fn run_all(
     plan: &Plan,
     mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,

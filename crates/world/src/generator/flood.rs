@@ -62,7 +62,7 @@ pub struct Flood {
 
 impl Flood {
     /// Starts a thread that sends SYNs to `target` from the calling thread's network namespace, from each of
-    /// the sources in turn. With the cookie of its source, a SYN also carries the target's request as data.
+    /// the sources in turn. If the source has a cookie, the SYN carries the cookie and the target's request.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();

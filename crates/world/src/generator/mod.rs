@@ -26,7 +26,7 @@ use crate::evidence::transactions::Outcome;
 const MOST_AT_ONCE: usize = 20_000;
 /// Time in nanoseconds for the last transactions to end: enough for three retransmissions of a SYN.
 const DRAIN_NS: u64 = 10_000_000_000;
-/// Maximum number of events of one `epoll_wait`.
+/// Maximum number of events that one call of `epoll_wait` returns.
 const EVENTS: usize = 256;
 /// The epoll token of the timer. Other tokens are the numbers of transactions.
 const TIMER: u64 = u64::MAX;
@@ -47,7 +47,7 @@ pub struct Load {
     pub arrivals: Arrivals,
     /// Length of the period in which transactions begin, in nanoseconds.
     pub duration_ns: u64,
-    /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
+    /// A transaction is late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,
     pub fastopen: bool,
 }
@@ -56,7 +56,7 @@ pub struct Load {
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Performs the transactions of `load`, from the addresses of `sources`, and returns the outcome. Calls
-/// `halfway` once, after half of the duration, and ends with its error if it fails.
+/// `halfway` once, after half of the duration. If this call fails, stops and returns its error.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -114,7 +114,7 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that became due so far; in a closed loop, only the first of each client.
+    /// Number of transactions that have become due so far; in a closed loop, only the first of each client.
     scheduled: u64,
     /// The transactions that have not ended, by number.
     under_way: BTreeMap<u64, Transaction<'a>>,

@@ -38,7 +38,7 @@ pub(super) enum End {
 }
 
 impl<'a> Transaction<'a> {
-    /// Starts to connect. The latency counts from `due_ns`. `epoll` reports the socket's events with `token`.
+    /// Starts connecting. Latency is measured from `due_ns`. `epoll` reports socket events with `token`.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -63,7 +63,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Writes and reads, with `buffer` as scratch space. Returns None if the transaction has not ended yet.
+    /// Continues without blocking, with `buffer` as scratch space. Returns None until the transaction ends.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Option<End> {
         match self.exchange(buffer) {
             Ok(end) => Some(end),

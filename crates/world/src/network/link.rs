@@ -10,6 +10,7 @@ use crate::network::link_config::LinkConfig;
 use crate::network::program_link::Forwarder;
 use crate::network::topology::Topology;
 
+/// The running access link, and how it is emulated.
 pub enum Link {
     /// This program forwards each packet according to the link model.
     Program(Forwarder),

@@ -2,8 +2,8 @@
 
 use fastopen_link::ip::{Version, Versions};
 
-/// Settings of the client's and the origins' namespace. Some equal Linux's defaults
-/// (Documentation/networking/ip-sysctl.rst), and are set so that the machine's settings are not inherited.
+/// The sysctls that all jobs set in the namespaces of client and origins. Some values are Linux's defaults
+/// (Documentation/networking/ip-sysctl.rst), and replace values inherited from the machine.
 const SYSCTLS: [(&str, &str); 19] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),

@@ -17,8 +17,8 @@ pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     /// Mounts a hosts file and other settings over the machine's files. Fails if names do not resolve as in
-    /// the hosts file. `resolver` is the DNS server's address, and true to query it over TCP; without it, the
-    /// hosts file has all `hosts`. Programs trust only certificates of `authority`, if it is set.
+    /// the hosts file. `resolver` is the address of a DNS server, and true to query it over TCP. Without a
+    /// DNS server, the hosts file lists all `hosts`. Programs trust only `authority`, unless it is None.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,
@@ -71,8 +71,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` and further names of the same hosts. For synthetic bodies, these are made up (see
-/// [`uses_aliases`]). For recorded bodies, they have another first digit: `img2.a` for the host `img1.a`.
+/// Returns `hosts` and further names of the same hosts: made-up names if [`uses_aliases`] is true and, for
+/// recorded bodies, names that differ only in the first digit (`img2.a` for the host `img1.a`).
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -89,7 +89,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
 }
 
 /// Returns the names in the certificate of `host`: its own, a made-up name if [`uses_aliases`] is true and,
-/// for recorded bodies, names with another first digit (`img2.a` for `img1.a`) that the page lacks.
+/// for recorded bodies, names outside the page that differ only in the first digit (`img2.a` for `img1.a`).
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {

@@ -25,7 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts to kill this PID namespace's other processes if they use too much memory. Only works in PID 1.
+    /// Starts the guard, which can kill all other processes of the PID namespace. Works only in PID 1.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = channel();

@@ -9,12 +9,12 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Sysctl that selects the cores for packets received by interfaces that are created later (Linux 6.3).
+/// Sysctl that selects the cores on which new interfaces process received packets (since Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core reserved for the server, and the other cores. The thread that drops this value may use all again.
+/// The core reserved for the server, and the other cores. The thread that drops this value may use all cores.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,

@@ -28,8 +28,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Maps the path of each file to the index of the resource with its body. Omits invalid paths, folders of
-/// other files, paths of requests other than GETs with status 200, and paths of bodies that differ in size.
+/// Maps each file's path to the index of the resource with its body. Omits paths that are invalid, that are
+/// folders of other files, or whose resources differ in size or are not all GETs with status 200.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

@@ -130,8 +130,8 @@ impl Server {
         Ok(self.problem()?.map(|(_, what)| self.described(&what)))
     }
 
-    /// Returns None if the server listens at the addresses of all its hosts. Otherwise returns a description
-    /// of the problem, preceded by the time since the server's start after which the problem is an error.
+    /// Returns None if the server listens at the addresses of all its hosts. Otherwise returns how long
+    /// after the server's start to tolerate the problem, and a description of the problem.
     fn problem(&self) -> Result<Option<(Duration, String)>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
         let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));

@@ -155,6 +155,7 @@ impl ServerSockets {
         Ok(true)
     }
 
+    /// Discards the evidence of connections that have been destroyed so far.
     pub fn forget(&self) {
         self.handle_events();
         self.closed.borrow_mut().clear();

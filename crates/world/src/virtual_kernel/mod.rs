@@ -45,6 +45,7 @@ const CONNECTIONS_A_SECOND: u64 = 200;
 /// CPU time that programs in User-Mode Linux may use without a system call before the task fails.
 const MAX_CPU_TIME: Duration = Duration::from_secs(10);
 
+/// A User-Mode Linux kernel: its program, and arguments for it.
 pub struct Kernel {
     pub program: PathBuf,
     /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
@@ -61,7 +62,7 @@ pub struct Task<'a> {
     view: View,
     /// True if the task runs external programs: clients, servers, commands or scripts.
     is_foreign: bool,
-    /// True if a program may poll the clock until some time. Reading the clock must then take virtual time.
+    /// True if a program may poll the clock in a loop. Each reading must then advance the virtual clock.
     polls_clock: bool,
     /// Maximum real time without a record or output, in seconds.
     silence_s: u64,
@@ -236,8 +237,8 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 #[derive(Default)]
 struct LoopDetector {
     checked: Option<Instant>,
-    /// State when User-Mode Linux was last seen to make progress: its own voluntary context switches (as
-    /// text) and CPU time, and the CPU time of all processes.
+    /// The last observed progress of User-Mode Linux: its own voluntary context switches (as text) and CPU
+    /// time, followed by the CPU time that all processes had used by then. None before the first check.
     changed: Option<((String, Duration), Duration)>,
 }
 
@@ -271,7 +272,7 @@ pub struct Unfinished {
     pub failure: Failure,
 }
 
-/// Converts a failure without a running job: the kernel did not start, or it ran a command.
+/// Converts a failure that occurred while no job was running: the kernel did not start or ran a command.
 impl From<Failure> for Unfinished {
     fn from(failure: Failure) -> Self {
         Self { job: None, failure }

@@ -18,7 +18,7 @@ use super::{Kernel, Progress, Task};
 use crate::commands::shell::in_kernel::{CLOSED, ERRORS, OUTPUT, PACKETS, Session};
 use crate::sandbox::program::how_ended;
 
-/// Argument of User-Mode Linux (of patch 0003) with which reading the clock takes no virtual time.
+/// User-Mode Linux argument (patch 0003) that makes clock readings take no virtual time.
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
 const START_NS: u64 = 1_000_000_000_000_000_000;
@@ -168,7 +168,7 @@ impl Running {
         Ok(any)
     }
 
-    /// Copies captured packets, if any, from `folder` to the task's file for packets, if it has one.
+    /// Copies captured packets from `folder` to the task's packet file. Does nothing if either is missing.
     pub(super) fn copy_packets(task: &Task, folder: &Path) -> io::Result<()> {
         let Some((_, Some(mut to))) = task.command else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };

@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Makes the client visit the page, for tickets and cache. Fast Open is off, so it gets no cookie.
+    /// Makes the client visit the page with Fast Open off, to get session tickets and fill its cache.
     fn visit(
         &self,
         expected: Expectation,
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until all connections of earlier loads have ended, and discards what was recorded about them.
+    /// Waits until all connections of earlier loads have ended, and discards their recorded data.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // A QUIC client that has ended leaves its connections open at the origins.

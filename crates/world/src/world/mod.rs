@@ -57,6 +57,7 @@ const MEASUREMENTS: u32 = 5;
 /// Maximum number of bytes of a pcapng file in one record, which limits the length of the record's line.
 const PACKETS_PIECE: usize = 3 << 20;
 
+/// A function that writes a record to this program's output.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
 /// Runs a job and passes each record to `write` as soon as it is complete. Fails if the emulated network
@@ -264,7 +265,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The link and the network namespaces that it connects. The order of fields drops the link first.
+/// The link and the network namespaces that it connects. Fields drop in order: the link first.
 struct Network {
     link: Link,
     /// The link that the job requests.

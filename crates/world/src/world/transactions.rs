@@ -157,7 +157,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores link, SYN cookies and cookie keys. Fails if earlier transactions had a SYN flood.
+    /// Resets the link, SYN cookies and cookie keys to their initial state. Fails after a SYN flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: no load can follow a flood, because its half-open connections would count";
@@ -195,7 +195,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns a SYN flood's addresses and cookies, if any. Makes the client ignore replies to the addresses.
+    /// Returns the sources of the SYN flood; empty without a flood. Makes the client ignore replies to them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();

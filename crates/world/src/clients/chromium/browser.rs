@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Flags without a comment prevent requests that no page makes, and windows.
+/// Command-line flags of Chromium. Flags without a comment suppress windows and requests that no page causes.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network
@@ -65,7 +65,7 @@ const FLAGS: [&str; 31] = [
      site-per-process",
 ];
 
-/// The flag that makes the browser trust certificates with a public key, given as the key's digest.
+/// The flag that makes the browser trust all certificates for one public key. Its value is the key's digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
 /// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
@@ -111,7 +111,7 @@ impl Browser {
         Ok(Self { _program: program, pipe, watch, product, context, tab_id, session, _home: home })
     }
 
-    /// Creates a browser context, which shares no connections, caches or TLS sessions, and opens a tab in it.
+    /// Opens a tab in a new browser context, which shares no connections, caches or TLS sessions with others.
     pub(super) fn open_context(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let created = self.call_browser("Target.createBrowserContext", &json!({}))?;
         text(&created["browserContextId"]).clone_into(&mut self.context);

@@ -13,7 +13,7 @@ const PERIOD_NS: u64 = 8_000_000_000;
 /// Maximum number of requests in addition to those for the page's resources.
 const UNKNOWN_REQUESTS: usize = 1000;
 
-/// Supervises a page during one load.
+/// Watches one page load for misbehaviour of the page, such as navigating away.
 pub(super) struct Conduct {
     /// IDs of the page's frame and of the navigation that loads the page; None before the first request.
     page: Option<(String, String)>,

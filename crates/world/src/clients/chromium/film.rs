@@ -10,9 +10,9 @@ use crate::contract::FrameRecord;
 /// Maximum width and height of a picture, in pixels.
 const SIZE: u32 = 480;
 const QUALITY: u32 = 70;
-/// Maximum size of all pictures of a load together in base64, in bytes.
+/// Maximum total size of a load's pictures in base64, in bytes.
 const BUDGET: usize = 4 << 20;
-/// Time without a new picture after which a loaded page counts as drawn, in nanoseconds.
+/// A loaded page is considered drawn if it produces no new picture for this time, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
 

@@ -21,9 +21,9 @@ use crate::clients::Loading;
 use crate::engine;
 
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
-/// Fields whose values can be shortened if the browser's own header section is too long.
+/// Fields whose values are shortened if the browser's header section is longer than the page specifies.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
-/// Header fields that Chromium's network stack adds to a request after the request was paused.
+/// Header fields that Chromium's network stack adds to a request after `Fetch.continueRequest`.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
 /// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
@@ -31,7 +31,7 @@ const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
-/// Pads the header sections of the requests of one page load.
+/// Pads the header sections of requests that the browser has paused (`Fetch.requestPaused`) in one page load.
 pub(super) struct HeadPadder<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
@@ -51,7 +51,7 @@ impl<'a> HeadPadder<'a> {
         Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }
     }
 
-    /// Sleeps, so that paused requests continue at a minimum interval. If two continued at once, chance would
+    /// Sleeps until the next paused request may continue. If two requests continued at once, chance would
     /// decide which is sent first: a request on an open connection, or the SYN of a new connection.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
@@ -102,7 +102,7 @@ impl<'a> HeadPadder<'a> {
         fields
     }
 
-    /// Returns the size in bytes of the request line and of the fields that the browser adds after the pause.
+    /// Returns the size in bytes of the request line and of the fields added after `Fetch.continueRequest`.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.job.page.resources[number];
         let url = text(&paused["request"]["url"]);
@@ -179,7 +179,7 @@ fn is_client_hint(name: &str) -> bool {
 }
 
 /// Returns `Sec-Fetch-Site` for a request to `url` by the document at the URL `asker`. Takes the last two
-/// labels of a host name as its site, so `a.co.uk` and `b.co.uk` wrongly count as `same-site`.
+/// labels of a host name as its site, so the result for `a.co.uk` and `b.co.uk` is wrong (`same-site`).
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {

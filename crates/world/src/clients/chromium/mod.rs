@@ -26,11 +26,11 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Time in nanoseconds without a browser event after which a load ends even if expected requests are missing.
-/// A synthetic page's longest timer for a missing request is added to this time.
+/// A load ends if no request is in flight after the load event, and no browser event arrives for this time in
+/// nanoseconds. On a synthetic page, the longest timer for a missing request is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time in nanoseconds after the load event at which a load of recorded bodies ends, even if requests go on.
+/// Maximum time in nanoseconds from the load event to the end of a load with recorded bodies.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// A script that makes times and random numbers repeatable. `RECORDED` stands for the recording's date.
@@ -64,7 +64,7 @@ fn script(loading: &Loading) -> Option<String> {
 }
 
 impl Chromium {
-    /// Opens a tab in a new context of the last load's browser or, if that fails, of a new browser.
+    /// Opens a new context with a tab in the previous load's browser or, if that fails, in a new browser.
     fn open(&mut self, loading: &Loading) -> Result<Browser, Failure> {
         if let Some(mut browser) = self.browser.take() {
             if browser.open_context(loading).is_ok() {
@@ -157,7 +157,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns `--host-resolver-rules` for hosts that the browser does not look up: addresses and `localhost`.
+/// Returns the value of `--host-resolver-rules`, for hosts that need no lookup: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, one)| format!("MAP {} {}", host.trim_matches(['[', ']']), one.preferred));

@@ -11,7 +11,7 @@ use super::{at_ns, nanoseconds, text};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Maps a method and URL to the indices of the page's resources with both, and to the number of requests.
+/// Maps a method and URL to the indices of matching resources, and to the number of such requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -24,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the resource that a `Network.Request` loads, and true if it was requested before.
-    /// Takes resources with the same method and URL in page order. Returns None if there is none.
+    /// Returns the index of the next resource, in page order, with the method and URL of a `Network.Request`,
+    /// and false. If all such resources are taken, returns the last one and true; None if there are none.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;
@@ -59,7 +59,7 @@ struct ObservedRequest {
     url: String,
     /// Index of the resource with this URL; None if the page does not contain the URL.
     resource: Option<usize>,
-    /// True if the URL was requested more often than the page contains resources with this URL.
+    /// True if earlier requests had already requested all of the page's resources with this URL.
     again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
@@ -181,8 +181,8 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Merges the browser's observations into `loaded`, which contains the origins' observations. Replaces
-    /// times by the browser's, counted from `start_ns`, and adds requests that did not reach the origins.
+    /// Merges the browser's observations into `loaded`, which contains the origins' observations. Uses the
+    /// browser's times, relative to `start_ns`, and adds requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         // If the origins refuse a CORS preflight, the browser does not send the actual request.
@@ -259,8 +259,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of a record for which `is_its` returns true, and which has no times from the browser
-/// yet. Prefers a record of a request that was sent at `sent_ns` or later.
+/// Returns the index of a record that matches a browser request (`is_its`) and has no browser times yet.
+/// Prefers a record of a request that was sent at `sent_ns` or later.
 fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -276,7 +276,7 @@ impl ObservedRequest {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }
 
-    /// Stores the status and the times of a `Network.Response` of the browser.
+    /// Stores the status and the times that the browser reports in a `Network.Response`.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
         self.from_cache |= response["fromDiskCache"] == true;

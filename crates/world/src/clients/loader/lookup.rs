@@ -30,10 +30,10 @@ use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
 const QUERIES_MAX: u16 = 2;
-/// Maximum size in bytes of an answer to a query without EDNS (RFC 1035 section 4.2.1).
+/// Maximum size in bytes of the answer to a DNS query without EDNS (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
-/// A finished lookup, with times in nanoseconds of the monotonic clock.
+/// A finished DNS lookup, with times in nanoseconds of the monotonic clock.
 pub(super) struct Lookup {
     pub(super) host: String,
     pub(super) asked_ns: u64,
@@ -261,7 +261,7 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// The task that sends and receives HTTP/2 frames, until the first request starts it; then None.
+    /// The future that sends and receives HTTP/2 frames. The first request spawns it and leaves None.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }

@@ -39,7 +39,7 @@ use crate::failure::{Blame, Failure};
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Fetches session tickets from the resolver and the hosts if they use TLS, without sending any request.
+    /// Fetches session tickets from the resolver and the hosts that use TLS, without sending any request.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
             fetch_tickets(secure, loading.job.tls.tickets, servers).blame(Fault::World, "the earlier visit")
@@ -393,7 +393,7 @@ impl PageLoad {
         }
     }
 
-    /// Records a finished lookup, and begins or fails the connections that waited for it.
+    /// Records a finished lookup. Opens the connections that waited for it, or marks them as failed.
     fn looked_up(&mut self, lookup: Lookup) {
         let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == host) {

@@ -34,7 +34,7 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Extension of an empty file that the host creates when the reader of its standard stream has closed it.
+/// Extension of an empty file that the host creates to report that nobody reads a standard stream any more.
 pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
@@ -59,7 +59,7 @@ pub struct Session {
     pub start_s: i64,
     /// Folder whose files are copied to the host's folder of the same name at the end.
     pub output: Option<PathBuf>,
-    /// True if standard output and standard error are the same file. Then one pipe keeps their order.
+    /// True if standard output and standard error are the same file. One pipe then keeps the order of writes.
     pub one_output: bool,
 }
 
@@ -211,7 +211,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies output to the host. Stops if the reader there has ended, so that the command gets SIGPIPE.
+/// Copies output to the host. Stops if nobody reads it there any more, so that the command gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

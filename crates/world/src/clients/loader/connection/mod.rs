@@ -108,6 +108,7 @@ pub(super) struct Shared {
     pub(super) reports: UnboundedSender<Report>,
 }
 
+/// A connection to the origin `host` at `address`, from the client port `port` (None: any port).
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) host: String,
@@ -229,6 +230,7 @@ async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream>
     Ok(stream)
 }
 
+/// A request that was sent, and the part of its response that has arrived so far.
 pub(super) struct Exchange {
     connection: Arc<Connection>,
     progress: bool,
