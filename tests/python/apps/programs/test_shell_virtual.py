@@ -359,3 +359,14 @@ def test_the_example_for_cargo_passes(tmp_path: Path) -> None:
 def test_a_delay_on_each_of_two_links_doubles_the_rtt_and_arp_comes_first() -> None:
     done = shell(["-q"], ["sh", str(Path("examples/two-links.sh").absolute()), "50ms"])
     assert done.stdout == "400 ms\n200 ms\n"
+
+
+@pytest.mark.parametrize("rate", ["5mbit", "15mbit"])
+def test_each_object_of_pythons_server_saves_a_whole_rtt(rate: str) -> None:
+    options = ["-q", "--down", rate, "--up", rate, "--serve"]
+    options += ['sh -c "cd /tmp; head -c 19000 /dev/zero >object; exec python3 -m http.server 80"']
+    command = ["python3", str(Path("examples/python-objects.py").absolute())]
+    off, tfo = (
+        float(shell([*more, *options], command).stdout.removesuffix(" ms\n")) for more in ([], ["--tfo"])
+    )
+    assert off - tfo == pytest.approx(100, abs=1)
