@@ -97,7 +97,7 @@ class Merging:
         self._planned = {planned.job.id: planned for planned in plan.jobs}
         self._parts: list[_Part] = []
         self._chosen: dict[Load, tuple[_Part, Attempts]] = {}
-        """The part from which each load is copied, and the number of attempts at the load in this part."""
+        """The part from which each load is copied, and the attempts at the load in this part."""
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:

@@ -161,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    explain why the load `after` took longer than the load `before`. Otherwise, return an empty string."""
+    explain why the load `after` took longer than `before`, else "". `network`: that of both loads."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -437,8 +437,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
-    It is empty if no other row of the page has the same versions of HTTP and TLS and the same kind of
-    session. `increases`: the slowdown in this row, then in all rows that the sentence is about."""
+    It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
+    `Factor.question`). `increases`: the slowdown in this row, then in all rows of the sentence."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

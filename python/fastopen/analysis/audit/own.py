@@ -32,7 +32,7 @@ def printed_rows(
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that depend on other columns, as the key share on TLS. They distinguish no rows.
+        # Leave out columns that depend on others, as the key share depends on TLS. They distinguish no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )

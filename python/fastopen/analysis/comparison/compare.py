@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
     HARDLY = "hardly changed"
-    """The change is certainly smaller than the smallest effect."""
+    """The change, if any, is smaller than the smallest effect."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
@@ -46,11 +46,11 @@ class CellChange:
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the two example loads, one of each run, that reports show."""
+    """The waits that differ between the runs' example loads. Their changes add up to that of the PLT."""
     reason: str
     """The reason why the second run's example load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
-    """True if both runs have the same deterministic loads, but their evidence differs."""
+    """True if both runs must have the same loads, but their evidence (such as retransmissions) differs."""
 
     @property
     def name(self) -> str:

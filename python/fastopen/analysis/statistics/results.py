@@ -47,7 +47,7 @@ class Results:
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Figures on the first packets of connections in the cell's first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """Savings by TFO, session resumption and early data together, by cell index (see `flight_savings`)."""
+    """Savings by shorter handshakes (resumed TLS, early data, TFO, QUIC), by cell index."""
     server_use: ServerUse | None = None
     """The kernel's reports on external servers; None if none of them was used with TFO."""
     reasons: Mapping[int, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ class Effect(StrEnum):
     UNCLEAR = "unclear"
     """The interval contains both 0 and effects that are at least as large as the smallest effect."""
     UNKNOWN = "unknown"
-    """There are too few valid repeats for a confidence interval."""
+    """There are too few valid repeats for an interval."""
 
 
 class Verdict(StrEnum):

@@ -1,4 +1,4 @@
-"""Write a folder under a temporary name, and rename it when it is complete, for exports of runs."""
+"""Write a folder under a temporary name, and rename it when complete, so that no reader sees half of it."""
 
 import re
 import shutil
