@@ -33,14 +33,14 @@ def escaped(text: str) -> str:
 
 
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
-    """Return LaTeX with a `table` environment for each table. The document needs the packages booktabs and
-    textcomp.
+    """Return LaTeX with a `table` environment for each table. It needs the packages booktabs and textcomp.
 
     `preamble` has lines to write as comments at the top. The label of a table is `tab:`, `name` and the
     table's title, such as `tab:run-evidence-of-each-cell`."""
     comments = ("Needs \\usepackage{booktabs,textcomp}.", *preamble)
     # A line break would end a comment.
-    return "\n".join([*(f"% {one_line(text)}" for text in comments), *(_table(grid, name) for grid in grids)])
+    lines = (one_line(text, len(text)) for text in comments)
+    return "\n".join([*(f"% {line}" for line in lines), *(_table(grid, name) for grid in grids)])
 
 
 def _table(grid: Grid, name: str) -> str:
