@@ -66,9 +66,9 @@ class Experiment:
 
         `where` (a condition on page properties) and `sample` (a number of pages) select among pages that are
         not `Page` objects. `library` names folders of recordings, in which URLs from lists are looked up.
-        With `lenient`, damaged entries of recordings are skipped. By default, queueing delay in the
-        recorder's network is removed from server think times; with `as_imported`, it is kept. Raises
-        InputError if an argument is invalid."""
+        With `lenient`, damaged entries of recordings, and damaged files in folders, are skipped. By default,
+        queueing delay in the recorder's network is removed from server think times; with `as_imported`, it is
+        kept. Raises InputError if an argument is invalid."""
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
         }
@@ -105,7 +105,8 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """Read a packaged experiment by name, or a TOML file by path. Raises InputError if it is invalid."""
+        """Read a packaged experiment by name (`fastopen reproduce --list`), or a TOML file by path. Raises
+        InputError if it is invalid."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True

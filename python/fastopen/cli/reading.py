@@ -98,7 +98,7 @@ class CalibrationOptions:
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
-    """Return a function that shows in `bar` the name of a file and the percentage of the file read so far."""
+    """Return a function that shows in `bar` the file being read, and the percentage of all inputs read."""
 
     def show(file: str, done: int, total: int) -> None:
         bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)

@@ -235,7 +235,7 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
     """Yield (line, colour) for each limit on changes, and then for each change that exceeds, or may exceed,
-    this limit. The colour is `bad` for failures, `notable` for unclear changes, and otherwise `good`."""
+    this limit. The colour is `bad` for failures, `notable` for unclear or unknown changes, else `good`."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])

@@ -54,7 +54,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a mapping of columns to values for each page, network, setting and arm. An interval becomes two
+    """Return a mapping of columns to values for each result. Intervals and published figures become several
     columns. Settings that are lists or objects become strings; other lists and objects are left out."""
     rows = []
     for result in results.cells:

@@ -56,8 +56,8 @@ def _write(text: str, path: Path) -> None:
 
 
 def report_text(store: RunStore, form: Form) -> str:
-    # Altair and Vega take a second to import. No other command should wait for them.
     """Return the report of a run as text in the format `form`."""
+    # Altair and Vega take a second to import. No other command should wait for them.
     from fastopen.analysis.attribution import analyse_run
     from fastopen.report.csv_sheet import csv_text
     from fastopen.report.latex import latex

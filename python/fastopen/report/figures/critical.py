@@ -16,7 +16,7 @@ SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the mean critical path of each page, network, setting and arm; None if no load is valid."""
+    """Draw the mean critical path of each page, network, setting and arm; None if none is known."""
     axis = axis_of(analysis.results)
     rows, left_out = first_panels(
         [

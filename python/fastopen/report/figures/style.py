@@ -106,8 +106,8 @@ def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
-    # Legend symbols must be long enough to show the dashes.
     """Return the encoding that gives each arm in the chart data `rows` its dash pattern."""
+    # Legend symbols must be long enough to show the dashes.
     return alt.StrokeDash(
         "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
     )

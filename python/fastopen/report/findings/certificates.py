@@ -103,7 +103,7 @@ def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
     """Return a sentence on the time that `large` certificates add compared with `small` ones, and on remedies
-    such as TFO. Savings below `matters_ms` are reported as no saving. `name`: other settings, as text."""
+    such as TFO. Changes below `matters_ms` are reported as no saving. `name`: other settings, as text."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

@@ -57,8 +57,7 @@ def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
     """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest in a row.
-    `question`: the settings that all rows share, as text. `versions`: True if HTTP versions in a row
-    differ."""
+    `question`: settings that all rows share, as text. `versions`: True if HTTP versions in a row differ."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
