@@ -243,7 +243,7 @@ async def _load(at: Guarded, name: str, number: int) -> OneLoad:
 
 
 async def one_load(at: Guarded, name: str, number: str) -> None:
-    """Show the page of a load: its critical path, its waterfall, and tables of connections and counters."""
+    """Show the page of a load: critical path, waterfall, and tables of connections, requests and counters."""
     load = await _load(at, name, int(number))
     at.show(
         "load.html.jinja",

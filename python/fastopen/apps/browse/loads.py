@@ -15,7 +15,7 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The time left is estimated from the duration of this many latest loads.
+# The time left is estimated from the times at which this many latest loads started.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 
@@ -24,7 +24,7 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 class Progress:
     """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
     loads are finished. `attempts` is `done` plus the repetitions. `faults` is the number of failed jobs.
-    `latest` has the last loads, newest first. `seconds_left` is an estimate; None if it is unknown."""
+    `latest` has the last loads, newest first. `seconds_left` is estimated; None if unknown or not running."""
 
     status: str
     done: int

@@ -175,7 +175,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel, and return its path. At each file, call `compiled` with the file count so far."""
+    """Compile the kernel, and return its path. As each file begins, call `compiled` with the file count."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)

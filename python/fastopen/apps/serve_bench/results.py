@@ -247,7 +247,7 @@ def run_bench(
 
     `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
     built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is
-    called after each job with its description, the number of finished jobs, and the total number of jobs."""
+    called after each job with a progress text, the number of finished jobs, and the total number of jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

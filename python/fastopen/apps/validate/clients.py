@@ -26,7 +26,7 @@ from fastopen.workflows.page_loads import last_records
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
-# A load, and the number of resources that its synthetic bodies cannot request; None if there is no load.
+# A load, and its number of `unlike` resources (see ClientComparison); None if there is no load.
 Found = tuple[LoadRecord, int] | None
 
 

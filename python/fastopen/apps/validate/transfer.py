@@ -30,7 +30,7 @@ from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# This command's names for options of `fastopen run`: the network of the recorded load, those to predict.
+# This command's names for network options of `fastopen run`, for the recorded load and for predicted loads.
 FROM: Final = {"--rtt": "--from", "--down": "--from-down", "--up": "--from-up"}
 TO: Final = {"--rtt": "--to", "--down": "--to-down", "--up": "--to-up", "--loss": "--to-loss"}
 # Valid loads by client, index of the network, and arm.

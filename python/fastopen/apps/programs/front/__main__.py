@@ -22,8 +22,8 @@ def main(settings: str, program: str, *command: str) -> None:
     """Run `command`, report its use of TFO, and end this process with the command's exit code or signal.
 
     `settings` is a JSON object. Its key `json` selects a JSON report, and `quiet` no report. `report` and
-    `pcap` are paths of output files, or null. `job` and `kernel` are arguments of `run_supervised`. `program`
-    is the path of the Rust program that supervises the command or emulates its network."""
+    `pcap` are paths of output files, or null. `job` and `kernel`, if present, are arguments of
+    `run_supervised`. `program` is the Rust program that supervises the command or emulates its network."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     files = [Path(asked[name]) for name in ("report", "pcap") if asked[name] is not None]
