@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// Number of session tickets per host that the client still has after a visit, if the host sent enough.
+    /// Minimum number of session tickets per host that the client has after a visit, if the host sent enough.
     pub tickets_left: u8,
     /// True if the client forces https for hosts on a built-in list. Generated HTML then uses made-up hosts.
     pub hsts_preloaded: bool,

@@ -15,7 +15,7 @@ pub const NUMBER: u32 = 0;
 /// Offset of the architecture in `struct seccomp_data`.
 pub const ARCH: u32 = 4;
 
-/// Returns the offset in `struct seccomp_data` of the low 32 bits of a system call's argument, from 0 to 5.
+/// Returns the offset of the low 32 bits of a system call's argument `number` (0 to 5; little-endian).
 pub const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }

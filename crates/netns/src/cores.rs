@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::process::numbered;
 
-/// Time unit of `/proc/stat` and `/proc/PID/stat` in nanoseconds. `USER_HZ` is 100 on all architectures.
+/// Time unit of `/proc/stat` and `/proc/PID/stat` in ns. `USER_HZ` is 100 on every supported architecture.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 

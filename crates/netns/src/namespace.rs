@@ -130,7 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the start and size of a user's first ID range in the text of `/etc/subuid`, if there is one.
+/// Returns the start and size of a user's first ID range in the text `file`, such as that of `/etc/subuid`.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),

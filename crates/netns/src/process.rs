@@ -71,7 +71,7 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Creates a folder whose name begins with `prefix`. Also removes the folders that killed processes left.
+    /// Creates a folder whose name begins with `prefix`. Removes such folders that killed processes left.
     ///
     /// # Panics
     /// If this process has other threads, because it forks.

@@ -27,7 +27,7 @@ pub struct UrlError {
 }
 
 impl PageUrl {
-    /// Parses a URL and checks the rules that [`PageUrl`] lists.
+    /// Parses a URL and checks the rules of [`PageUrl`].
     ///
     /// # Errors
     /// Returns [`UrlError`] with the reason if the string breaks a rule.

@@ -91,8 +91,7 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns an empty value
-    /// if no bytes are left.
+    /// Removes and returns the next bytes of the body, at most `most` (not 0); empty if none are left.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.front_mut() {
             let chunk = match piece {

@@ -114,7 +114,7 @@ pub trait UserAgent {
     }
 
     /// Loads the page once. Calls `after` once, when the load is over but its sockets are still open, so that
-    /// the caller can read their state. A page that fails to load is no error: see [`Loaded::unfinished`].
+    /// the caller can read their state. A failure to load is not an error: see [`Loaded::unfinished`].
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 

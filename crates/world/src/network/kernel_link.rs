@@ -121,7 +121,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Returns a direction's record from the statistics of the first router (`queue`) and the second (`wire`).
+/// Returns the record of the statistics `queue` (first router, disciplines `in_queue`) and `wire` (second).
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -243,8 +243,8 @@ struct LoopDetector {
 }
 
 impl LoopDetector {
-    /// Returns true if a program is in an endless loop: since User-Mode Linux itself (the process `kernel`)
-    /// last ran, programs have used more CPU time than [`MAX_CPU_TIME`]. Must be called repeatedly.
+    /// Returns true if a program is in an endless loop: since User-Mode Linux itself (the process `kernel`,
+    /// with PID 1) last ran, programs have used more CPU time than [`MAX_CPU_TIME`]. Call this repeatedly.
     fn detects_loop(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;

@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Makes the client visit the page with Fast Open off, to get session tickets and fill its cache.
+    /// Makes the client visit the page to get session tickets and fill its cache, but no Fast Open cookies.
     fn visit(
         &self,
         expected: Expectation,

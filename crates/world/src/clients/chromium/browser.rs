@@ -111,7 +111,7 @@ impl Browser {
         Ok(Self { _program: program, pipe, watch, product, context, tab_id, session, _home: home })
     }
 
-    /// Opens a tab in a new browser context, which shares no connections, caches or TLS sessions with others.
+    /// Opens a tab in a new browser context, which shares no connections, caches, cookies or TLS sessions.
     pub(super) fn open_context(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let created = self.call_browser("Target.createBrowserContext", &json!({}))?;
         text(&created["browserContextId"]).clone_into(&mut self.context);
@@ -185,7 +185,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC at once for the origins with HTTP/3, and for no others.
+/// Returns the flag to use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

@@ -256,7 +256,7 @@ fn measure(browser: &mut Browser) -> Result<(u64, BrowserRecord), PipeError> {
     Ok((nanoseconds(start.ok_or_else(missing)?), metrics))
 }
 
-/// Returns the page load time in nanoseconds, including the emulated processing before `load`.
+/// Returns the page load time in ns, including a synthetic page's emulated processing before `load`.
 fn plt_ns(metrics: &BrowserRecord, loading: &Loading) -> u64 {
     let us = loading.synthetic_page.map_or(0, |_| loading.job.page.load_event_processing_us);
     metrics.load_event_ns + (us as f64 * 1000.0 * loading.policy.processing_scale) as u64
