@@ -44,10 +44,16 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
     stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
-    set. Raises InputError if no kernel or several kernels have this name, and MachineError if no kernel is
-    installed or if the kernel's file has changed."""
+    set. Raises InputError if no kernel or several kernels have this `name`, and MachineError if a path or the
+    variable is wrong, if no kernel is installed, or if the kernel is damaged."""
     asked = name or os.environ.get(VARIABLE) or None
-    kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
+    try:
+        kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
+    except InputError as error:
+        if name:
+            raise
+        # Commands that also work without a kernel, such as doctor, handle only MachineError.
+        raise MachineError(error.message, error.remedy) from None
     try:
         kernel.check()
     except (DamagedKernelError, OSError) as error:
