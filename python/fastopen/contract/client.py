@@ -107,7 +107,7 @@ class Client(Part):
 
     @property
     def type(self) -> ClientType:
-        """Return the client's type. A command that runs a known tool, such as curl, has the tool's type."""
+        """Return the client's type. A command with the `name` of a known tool, such as curl, has its type."""
         found = CLIENTS.get(self.label if self.kind == COMMAND.kind else self.kind, COMMAND)
         return found if found.kind == self.kind else COMMAND
 

@@ -52,7 +52,7 @@ class ClientType:
     """The client's `kind` in a job."""
     command_line: str = ""
     """The tool's command line. Placeholders: CONNECTIONS (`connections_per_host`), KEEP_ALIVE (the option
-    `kept` or `closed`), URL (the page's URL), HTTP (the HTTP version), and URLS (all URLs of a load)."""
+    `kept` or `closed`), URL (the page's URL), HTTP (the HTTP version), and the word URLS (all URLs)."""
     kept: str = ""
     """The tool's option to keep connections open; empty: the tool keeps them open by default."""
     closed: str = ""

@@ -187,7 +187,7 @@ class TransactionsRecord(RecordPart):
     """Latencies of answered transactions, from when they were due to their last byte: a histogram (HDR, four
     significant digits), as pairs of a value and its number of occurrences."""
     late: Count
-    """The number of transactions that began more than the job's `late_us` after they were due."""
+    """The number of transactions that began more than `transactions.late_us` after they were due."""
     lateness_us: list[Pair]
     """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count

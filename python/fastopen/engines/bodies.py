@@ -1,4 +1,4 @@
-"""Pass recorded responses to the programs that emulate networks, in a file that even a crash removes."""
+"""Pass recorded responses to programs that emulate networks, in an unnamed file, which no crash leaves."""
 
 from typing import IO
 

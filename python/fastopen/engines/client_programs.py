@@ -71,7 +71,7 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
     """Map the label of each external client to the version that its program prints, or to the path and
-    SHA-256 of an unknown program. Raises MachineError if a program or its version is missing."""
+    SHA-256 of an unknown program. Raises MachineError if a program is missing or cannot be run."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

@@ -132,8 +132,7 @@ class FolderFiles:
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names of files and folders in a folder of the store; [] if this folder does not
-        exist."""
+        """Return the names of files and folders in a folder of the store; [] if the folder is missing."""
         try:
             return os.listdir(self.folder / folder)
         except FileNotFoundError:

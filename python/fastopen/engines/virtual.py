@@ -52,7 +52,7 @@ def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Deal out jobs, longest first, each to the kernel with the least work. Return each kernel's jobs."""
+    """Assign each job to the kernel with the least work so far. `jobs` must be sorted, the longest first."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap

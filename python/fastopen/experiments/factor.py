@@ -94,8 +94,7 @@ class Factor:
     """Function that returns True for a value that makes loads random, even in virtual time. None: no value
     makes loads random."""
     needs: tuple[str, Any] | None = None
-    """Name of another field of the part, and the value of that field that leaves this factor without
-    effect."""
+    """Name of another field of the part, and its value that leaves this factor without effect."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False

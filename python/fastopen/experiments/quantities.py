@@ -141,7 +141,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each host in a TOML table with its value. TOML reads the host a.test as a key in a table `a`."""
+    """Yield each host in a TOML table with its value. An unquoted host a.test is a key in a table `a`."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{prefix}{name}.")

@@ -46,8 +46,8 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 def kernels_named(text: str | None) -> dict[str, str]:
     """Parse a list of kernels to compare, such as `a,b`. Map the full name of each kernel to its name in the
-    list. Return an empty dict if the list has fewer than two names. Raises InputError for an empty or
-    repeated name, and MachineError for an unusable kernel."""
+    list. Return an empty dict if the list has fewer than two names. Raises InputError for an empty,
+    repeated or unknown name, and MachineError for an unusable kernel."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -113,8 +113,8 @@ class EngineSet:
         `kernel` is the user's choice for virtual time. `parallel` is the number of emulated networks at once.
         For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
         of a store of results. `executor` runs loads in virtual time instead of this process. Raises
-        InputError if store or executor cannot be used. Raises MachineError if the program that emulates
-        networks, or a kernel, is missing."""
+        InputError if the kernel's name, store or executor cannot be used. Raises MachineError if the program
+        that emulates networks, or a kernel, is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()

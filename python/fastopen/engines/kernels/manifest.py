@@ -102,7 +102,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Add `line`, the result of a test of the kernel's TCP, to the kernel's manifest if it is writable."""
+    """Write `line`, the result of a test of the kernel's TCP, to the kernel's manifest if it is writable."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

@@ -41,8 +41,7 @@ class Calibration:
     ended the search. If no load was valid, `found` is False and the page is as imported."""
 
     page: Page
-    """The page, with queueing delay removed from think times. Its `explanations` fit the recording as
-    well."""
+    """The page, with queueing delay removed from think times. Its `explanations` fit equally well."""
     complete: bool
     found: bool = True
 

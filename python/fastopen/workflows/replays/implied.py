@@ -1,4 +1,4 @@
-"""Derive the network over which a page was recorded from the recording, and a page to replay over it.
+"""Derive from a recording the network over which a page was recorded, and a page to replay over it.
 
 docs/measurements/replays.md lists the rules.
 
@@ -193,8 +193,7 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -
     """Return the time in ms by which a replay delays a request: the recorded name lookup (unless the replay
     emulates lookups), plus the recorded handshake if the host is `shared` (HTTP/2 or HTTP/3), plus the
     recorded wait for a free connection if `waits`; 0 if `rules.handshakes` is False."""
-    # A busy recording machine may have caused the wait. Without `waits`, the replay has six connections a
-    # host.
+    # A busy recording machine may have caused the wait. Without `waits`, a host has six connections.
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
