@@ -93,6 +93,9 @@ def test_the_environment_names_a_kernel_or_a_path(tmp_path: Path, monkeypatch: p
     for path in (elsewhere, elsewhere / "linux"):
         monkeypatch.setenv("FASTOPEN_KERNEL", str(path))
         assert kernels.find().version == "7.0.1"
+    monkeypatch.setenv("FASTOPEN_KERNEL", "bogus")
+    with pytest.raises(MachineError, match="'bogus' not found"):
+        kernels.find()
     monkeypatch.setenv("FASTOPEN_KERNEL", str(tmp_path / "absent" / "linux"))
     with pytest.raises(MachineError, match=r"absent/linux: no kernel there"):
         kernels.find()
