@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors: one line of text each. Other attributes describe only the first error."""
+    """Several InputErrors, each with a line of text. `message`, `place` and `remedy` are of the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]

@@ -64,7 +64,7 @@ class Grid:
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
     subtitle: str = ""
-    """The settings that all rows share, such as `RTT 20 ms`."""
+    """Text that applies to all rows, such as the settings that they share: `RTT 20 ms`."""
     grouped: bool = False
     """True if consecutive rows with the same first entry form a group."""
 

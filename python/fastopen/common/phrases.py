@@ -27,7 +27,7 @@ def times(low_ms: float, high_ms: float) -> str:
 
 
 def change(milliseconds: float) -> str:
-    """Format a difference of times: `+44 ms`, `-410 ms` (with U+2212), or `0 ms` if it is under 0.05 ms."""
+    """Format a difference of times: `+44 ms`, `-410 ms` (with U+2212), or `0 ms` within ±0.05 ms."""
     if abs(milliseconds) < 0.05:
         return f"0{NBSP}ms"
     return f"{'+' if milliseconds > 0 else MINUS}{time(abs(milliseconds))}"

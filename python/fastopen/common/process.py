@@ -60,7 +60,7 @@ def output_of(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program without input. Return its output and exit code. Raises OSError if the program cannot be
-    started, and TimeoutError if it runs for longer than `timeout_s` seconds."""
+    started, and its subclass TimeoutError if it runs for longer than `timeout_s` seconds."""
     try:
         return subprocess.run(
             command,

@@ -124,7 +124,7 @@ def write_rate(bit_per_s: int | None) -> str:
 
 
 def write_size(size: int | None) -> str:
-    """Format a size briefly: `96kB`, or `none` for None. `parse_size_bytes` converts the text back."""
+    """Format a size in its shortest form: `96kB`, `64KiB`, `none`. `parse_size_bytes` converts it back."""
     if size is None:
         return NO_LIMIT[0]
     return min((f"{_plain(Decimal(size) / factor)}{unit}" for unit, factor in _SIZES_BYTES.items()), key=len)

@@ -1,7 +1,7 @@
 """Limit the cost of reading one input: unpacked bytes, searched text, memory and work.
 
 A small file can unpack to any size. `load_pages` starts a budget for each input. All code that unpacks data
-or reads whole files calls a function of this module to account for it. Work is counted in steps instead of
+or reads whole files accounts for the data here before it keeps the data. Work is counted in steps instead of
 time, so that reading an input has the same result on every machine.
 """
 

@@ -69,9 +69,9 @@ def load_pages(
 
     Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page, which
     comes with fastopen. URLs are looked up in the folders of `library`, then among the packaged pages. The
-    URLs in a list are first looked up in the list's folder. `max_unpacked` limits the decompressed bytes of
-    each argument. `progress` gets the argument, the amount read so far, and the total amount. With `lenient`,
-    skip damaged parts of files. Also skip unreadable files and URLs without a page, with a LeftOutWarning."""
+    URLs in a list are first looked up in the list's folder. `max_unpacked` limits each argument's unpacked
+    bytes. `progress` gets the argument, the amount read so far, and the total amount. With `lenient`, skip
+    damaged parts, and with a LeftOutWarning, unreadable files in folders and listed URLs without a page."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
@@ -237,7 +237,7 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the URL on each line of a list, and the place to name in errors, such as `a.pages: line 3`."""
+    """Yield each URL of a list, and its place, such as `a.pages: line 3`. Skip empty lines and comments."""
     # After a URL with a scheme, ignore the rest of the line: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
@@ -247,7 +247,7 @@ def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Library:
-    """Finds a page by its URL, in folders of page files, HARs and mirrors, or among the packaged pages."""
+    """Finds a page by its URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
 
     def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
@@ -261,7 +261,7 @@ class Library:
 
     def find(self, url: str, place: str) -> ImportedPage:
         """Return the page with this URL. Raises InputError, which suggests similar URLs, if there is none.
-        `place` is the file and line of the URL, to name in errors."""
+        `place` is the URL itself, or the file and line that contain it, to name in errors."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

@@ -65,9 +65,9 @@ class ImportedPage:
     """A page, and data from its recording that is not part of the page.
 
     `bodies` maps the index of a resource to its response body of exactly `body_bytes` bytes, as the server
-    sent it. Loads generate the bodies of other resources. `recorded_plt_us` is the page load time over the
-    recorder's network; None if unknown. `recording` has the recorded times and facts about this network, if
-    the recording has times. `screenshot` is a PNG of the page in the recorder's browser."""
+    sent it. Loads generate all other bodies. `recorded_plt_us` is the page load time over the recorder's
+    network, from the first request to the load event; None if unknown. `recording` has recorded times and
+    facts about this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)

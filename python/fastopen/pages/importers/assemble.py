@@ -63,7 +63,7 @@ def page_of(
     """Build a page from the exchanges (requests with their responses) whose indices are keys of `edges`. Each
     edge links an exchange to its initiator, which must precede it. The first exchange is the page's document.
     `initiators` is the source of these links, such as `recorded`. `alternatives` maps exchanges to other URLs
-    with the same response. The page gets `notes` and the notes of its exchanges."""
+    with the same response. The notes of the page's exchanges are added to `notes`, which the page gets."""
     positions = {None: None} | {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:

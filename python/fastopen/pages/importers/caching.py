@@ -50,7 +50,7 @@ def _delta_s(text: str) -> int | None:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the freshness lifetime of a response in a private cache, in s from arrival (RFC 9111 4.2)."""
+    """Return the remaining freshness in s (RFC 9111 4.2). Ignore `s-maxage`, which is for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

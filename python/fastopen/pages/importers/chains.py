@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fastopen.common.grouping import grouped
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to ms and use several clocks: a request may seem to start this long before a redirect to it.
+# Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_WAIT_MS = 30_000.0

@@ -23,7 +23,7 @@ MAX_HEADER_BYTES: Final = 256 * 1024
 @dataclass
 class Times:
     """Times of a request and its response. `start`, `sent`, `first_byte` and `end` are in ms since 1970. All
-    other fields are durations in ms, such as the DNS `lookup`, or the `wait` for a response's first byte."""
+    other fields are durations in ms, such as the `wait` for a response's first byte (None: not recorded)."""
 
     start: float
     """Time at which the page made the request, before the wait for a connection, lookup and handshakes."""
@@ -63,7 +63,7 @@ class Exchange:
     recorded: StoredBody | None = field(default=None, repr=False)
     """The body as sent, of `body_bytes` bytes; None: only its size is known."""
     text: StoredBody | None = field(default=None, repr=False)
-    """The body without its content coding; None: not stored in this form."""
+    """The body without its content coding; None: not stored, or stored only as `recorded`."""
     head: bytes | None = field(default=None, repr=False)
     """The head of the response (status line and headers) as HTTP/1.1 text."""
     http: HttpVersion | None = None

@@ -109,7 +109,7 @@ class Graph:
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
         """Parse the response of the exchange `index`. Return the index of each recorded request to which the
-        response refers, and the link (edge) to `index`. Update `linked` and `alternatives`."""
+        response refers, in order, and the link (edge) to `index`. Update `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

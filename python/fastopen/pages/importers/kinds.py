@@ -58,7 +58,7 @@ _BY_VAGUE_MIME: Final[_Patterns] = (
     (re.compile(r"(text/html|application/xhtml\+xml)\Z"), "document"),
     (re.compile(r".*(json|/xml|\+xml)\Z"), "xhr"),
 )
-# Types of resources whose texts may contain URLs of other resources.
+# Types of resources whose texts may contain URLs. Requests for these URLs may name the resource as Referer.
 CODE: Final = ("document", "stylesheet", "script")
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")

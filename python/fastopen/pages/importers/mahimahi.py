@@ -110,7 +110,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files with mm-webrecord's names (`save.*`), or if there are none, all files."""
+    """Return the files with mm-webrecord's names (`save.*`), or else all files, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 

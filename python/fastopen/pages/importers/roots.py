@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # graph imports brotli and zstandard, which HARs do not need
 
 # Types of resources that are always parts of a page, never the page itself.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# A URL that is the Referer of at least this many requests is a page. One request may come from a frame.
+# The Referer of only one request may be a frame whose own Referer is missing, instead of a page.
 _LEAST_REFERRERS: Final = 2
 # A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5
@@ -51,7 +51,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
     )
     candidates = [one for one in by_start if one.wants_content] or by_start
     found = next(one for rule in rules for one in candidates if rule(one))
-    # The page load began with the first of several documents, such as a challenge or a splash page.
+    # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
             found = earlier

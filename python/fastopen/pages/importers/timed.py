@@ -238,7 +238,7 @@ def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
     """Estimate the time of the load event in ms since 1970. Browsers record the event after its handlers have
     run, so the estimate may be earlier than the recorded time `load_at`. If `load_at` is None, return the
-    time 2 s after the last request for which the event waits. `ends` maps each exchange to its end."""
+    time 2 s after the end of the last request for which it waits. `ends` maps each exchange to its end."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS

@@ -48,7 +48,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def packed(body: bytes) -> bytes:
-    """Compress a body with gzip at level 6, the default of most servers."""
+    """Compress a body with gzip, as servers do, at zlib's default level 6."""
     packer = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(body) + packer.flush()
 

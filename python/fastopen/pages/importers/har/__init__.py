@@ -1,1 +1,1 @@
-"""Import HARs (http://www.softwareishard.com/blog/har-12-spec/) in all variants that programs write."""
+"""Import HARs (http://www.softwareishard.com/blog/har-12-spec/) in the variants that programs write."""

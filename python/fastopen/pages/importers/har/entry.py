@@ -1,4 +1,4 @@
-"""Convert an entry of a HAR into an exchange, in all variants that different programs write."""
+"""Convert an entry of a HAR into an exchange, in the variants that different programs write."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -260,8 +260,8 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
     In HAR 1.2, `connect` includes TLS, whose duration is `ssl`, so return the difference. Firefox writes only
-    the TCP handshake into `connect`. Its `time` is then the sum of all timings, `ssl` included. For https
-    without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
+    the TCP handshake into `connect`. Its entries are recognised by `time`: the sum of all timings and `ssl`.
+    For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None

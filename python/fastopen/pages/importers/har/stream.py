@@ -87,7 +87,7 @@ class Scanner:
         self._at += 1
 
     def value(self) -> Any:
-        """Return the next JSON value. Raises DamageError if malformed, InputError if too large."""
+        """Return the next JSON value. Raises DamageError if malformed, InputError if too large or deep."""
         self.peek()
         while True:
             try:
