@@ -307,7 +307,7 @@ def read_settings(
     named: object = None,
 ) -> RequestedSettings:
     """Check the settings that a user wrote, and convert them to base units. `written` maps their names to a
-    value, a list, a text with commas, or None (not set). `named` lists names of networks, such as
+    value, a list, a comma-separated text, or None (not set). `named` lists names of networks, such as
     `4g`. `combine` is `cross` for networks with all combinations of values, or `zip` for a network with the
     first values, one with the second values, and so on. Paths are relative to `folder`. Raises InputError,
     which names an invalid setting as the user wrote it in `source`: `--rtt`, or `network.rtt` in TOML."""

@@ -412,7 +412,7 @@ def invalid_grid(results: Results) -> Grid:
 
 def cells_grid(analysis: RunAnalysis) -> Grid:
     """Return a table for programs, with a row for each page, network, setting and arm: the values of
-    `flat_cells`, then milliseconds by kind of wait, and handshakes, on the critical path."""
+    `flat_cells`, then milliseconds by kind of wait and the number of handshakes, on the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
         path = analysis.attribution.breakdowns.get(result.cell.index)

@@ -120,7 +120,7 @@ fn is_not_yet(error: &io::Error) -> bool {
 
 #[derive(Default)]
 struct Answer {
-    /// The part of the head that was received so far; empty once the head is complete.
+    /// The part of the head that has been received so far; empty once the head is complete.
     head: Vec<u8>,
     status: Option<u16>,
     body_bytes: u64,

@@ -33,9 +33,9 @@ use crate::virtual_kernel::running::Running;
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Size in bytes of the temporary file system, in addition to the file for User-Mode Linux's memory.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Environment variable for the maximum real time in seconds for which User-Mode Linux may write nothing.
+/// Environment variable for the maximum real time in seconds without output of User-Mode Linux.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
-/// Maximum real time for which a packetdrill script may write nothing, in seconds.
+/// Maximum real time without output of a packetdrill script, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory limit in bytes for a command of `fastopen shell`, its servers, and the files that they write.
