@@ -1,7 +1,7 @@
-"""Time objects that Python fetches one after the other from Python's own server, with and without TFO.
+r"""Time objects that Python fetches one after the other from Python's own server, with and without TFO.
 
-    for tfo in "" --tfo; do fastopen shell --engine virtual $tfo --rtt 20ms --down 10mbit --up 10mbit -q \\
-      --serve 'sh -c "cd /tmp; head -c 19000 /dev/zero >object; exec python3 -m http.server 80"' \\
+    for tfo in "" --tfo; do fastopen shell --engine virtual $tfo --rtt 20ms --down 10mbit --up 10mbit -q \
+      --serve 'sh -c "cd /tmp; head -c 19000 /dev/zero >object; exec python3 -m http.server 80"' \
       python3 examples/python-objects.py; done
 
 prints 65.6 and 45.5 ms: each object saves the whole RTT. At 5 and 15 Mbit/s it saves the same.

@@ -218,7 +218,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds a client's socket before `connect`, to the observer's next port or one that the kernel chooses.
+    /// Binds a client's socket before `connect`, to the next port of [`Observer`] or any free one.
     /// Does not bind it if `peer` is a loopback or IPv4-mapped address. Returns the socket's address; `None`
     /// if it is not bound, or if there is no observer.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {

@@ -145,7 +145,7 @@ class RigSpace:
         return self._same_rig_cells[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's published rows for this test setup, each with its network's index in `networks`."""
+        """Return a page's published rows, each with the index of its network in `networks`."""
         return [(network, cell) for name, network, cell in self._same_rig_cells[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
@@ -234,7 +234,7 @@ class RigSpace:
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """Return the condition of which `one` is a copy for a single page, or `one` if it is not a copy."""
+        """If `one` is the copy of a condition for a single page, return this condition; else return `one`."""
         return self._of_all_pages.get(one, one)
 
     @cached_property

@@ -71,7 +71,7 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs of loads of which the printed improvement is the median; 1 or None otherwise."""
+    """The number of pairs of loads if the printed improvement is their median; else 1 or None."""
     flight_off: str = "tcp"
     """The kind of connection without TFO, a key of FIRST_FLIGHTS."""
     flight_tfo: str = "tfo"

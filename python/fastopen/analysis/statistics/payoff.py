@@ -46,7 +46,7 @@ class Payoff:
         """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. Return 0 if TFO
         saves nothing over an open path, and None if TFO costs nothing over a broken path.
 
-        `visits`: the number of visits over a broken path, of which only the first costs time. It is more than
+        `visits`: the number of visits over a broken path. Only the first costs time. The number is above
         1 for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
         if self.saved_ms <= 0:
             return 0.0

@@ -34,7 +34,7 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Extension of an empty file that the host creates to report that nobody reads a standard stream any more.
+/// Extension of an empty file that the host creates once a standard stream of the command has no reader.
 pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
@@ -211,7 +211,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies output to the host. Stops if nobody reads it there any more, so that the command gets SIGPIPE.
+/// Copies output to the host. Stops once it has no reader there, so that the command gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;
