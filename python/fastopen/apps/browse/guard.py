@@ -115,7 +115,7 @@ class Paging:
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that responds to a request. It gets the handler and the groups of the URL's pattern."""
+"""A function that responds to a request, given the handler and the groups that the URL pattern captured."""
 
 
 class Guarded(RequestHandler):

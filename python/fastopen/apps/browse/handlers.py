@@ -73,7 +73,7 @@ async def nowhere(_: Guarded, *__: str) -> None:
 
 
 async def asset_file(at: Guarded, name: str) -> None:
-    """Send the style sheet of all pages if `name` is `style.css`, otherwise their script."""
+    """Send the style sheet of all pages if `name` is `style.css`; otherwise send the script of all pages."""
     if name == "style.css":
         at.set_header("Content-Type", "text/css; charset=utf-8")
         at.finish(asset("report.css") + asset("browse.css", PACKAGE))

@@ -172,7 +172,7 @@ class Kept:
         return await self._large.get("figures", self.find(name), drawn)
 
     async def side(self, name: str) -> Side:
-        """Return the data that a comparison needs about a run."""
+        """Return the data of a run that a comparison with another run needs."""
         return await self._large.get("side", self.find(name), read_side)
 
 

@@ -23,8 +23,8 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 @dataclass(frozen=True)
 class Progress:
     """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
-    loads are finished. `attempts` is `done` plus the repetitions. `faults` is the number of failed jobs.
-    `latest` has the last loads, newest first. `seconds_left` is estimated; None if unknown or not running."""
+    loads are finished, after `attempts` attempts in total. `faults` is the number of failed jobs. `latest`
+    has the last loads, newest first. `seconds_left` is estimated; None if unknown or not running."""
 
     status: str
     done: int
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of the exported `table`. Omit the first column (the load's number) and empty columns."""
+    """Format rows of `table`, a table of `fastopen export`. Omit the load's number and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -165,7 +165,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Format a row of the exported `table` as names and values. Omit the load's number and empty values."""
+    """Format a row of `table` (see `_table`) as names and values. Omit the load's number and empty values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

@@ -88,7 +88,7 @@ class ScriptOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
-    """The script cannot pass on this kernel for a known reason, such as an expectation of older kernels."""
+    """The script cannot pass on this kernel for a known reason: for example, it expects an older kernel."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ScriptResult:
     @property
     def agrees(self) -> bool | None:
         """Return True if the script and fastopen's evidence have the same number of handshakes with
-        acknowledged SYN data. The evidence may lack up to `unread`. Return None unless the script passed."""
+        acknowledged SYN data. The evidence may have up to `unread` fewer. None unless the script passed."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -127,8 +127,8 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Return True if scripts failed only for known reasons (outcome NOT_HERE), and if fastopen's count of
-        acknowledged SYN data agrees with each script that passed."""
+        """Return True if scripts failed only for known reasons (outcome NOT_HERE), and if fastopen's
+        evidence agrees with each script that passed."""
         return all(
             result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
             for result in self.results

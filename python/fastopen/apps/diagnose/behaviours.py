@@ -7,8 +7,8 @@ from typing import Final, Literal
 @dataclass(frozen=True)
 class Behaviour:
     """A behaviour of a network path, a server or a kernel setting that breaks TCP Fast Open. `does` is a
-    sentence such as `the path drops SYNs with data`. `costs` is the effect on a connection. `fails` is the
-    time at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
+    sentence such as `the path drops SYNs with data`. `costs` is the effect on a connection. `fails` states
+    when the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
 
     name: str
     """The value of `--path` that emulates the behaviour, or another name if `--path` cannot emulate it."""

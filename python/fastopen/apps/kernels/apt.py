@@ -1,7 +1,7 @@
 """Find a package with the source code of Linux, and download it with apt, without root.
 
-Search the archives in this machine's apt sources, and their suites for newer releases of the distribution.
-Keep package lists and downloads in a separate folder, so that the system's apt does not change."""
+Search this machine's apt archives and, on the same servers, the backports and newer releases of the
+distribution. Keep package lists and downloads in a separate folder, to leave the system's apt unchanged."""
 
 import os
 import platform
@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with the component `main` in apt's configuration folder, without duplicates."""
+    """Return the archives with the component `main` that apt's configuration lists, without duplicates."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:

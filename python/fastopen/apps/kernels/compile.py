@@ -175,7 +175,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel, and return its path. As each file begins, call `compiled` with the file count."""
+    """Compile the kernel, and return its path. As each file begins, call `compiled` with the count so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)
@@ -204,8 +204,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Make the makefile add $(FASTOPEN_COLD), such as -O1, to the compiler flags of files whose code hardly
-    runs in page loads: the files in COLD, and all files outside HOT."""
+    """Change the makefile so that it adds $(FASTOPEN_COLD), such as -O1, to the compiler flags of files whose
+    code hardly runs in page loads: the files in COLD, and all files outside the folders in HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

@@ -31,10 +31,10 @@ class KernelSource:
 
     name: str
     version: str
-    """The version of the package; empty for a given source, whose Makefile has the version."""
+    """The version of the package; empty if the user gave the source, whose Makefile has the version."""
     identity: str
     fetch: Callable[[], Path]
-    """Returns the path of the folder, tarball or package, downloaded if necessary. Raises MachineError."""
+    """Returns the path of the folder, tarball or package. Raises MachineError if it cannot be downloaded."""
     sha256: str | None = None
     """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 
@@ -77,7 +77,7 @@ def given_source(path: Path) -> KernelSource:
 
 
 def _digest_of(folder: Path) -> str:
-    """Return a digest of the files' names, sizes and modification times. Hashing contents takes longer."""
+    """Return a digest of the files' names, sizes and modification times. Hashing contents would be slower."""
     files: list[tuple[str, os.stat_result]] = []
     for root, _, names in os.walk(folder):
         paths = (os.path.join(root, name) for name in names)

@@ -92,11 +92,11 @@ Counts = Annotated[
 class Bench(BaseModel):
     """The settings of a server benchmark. If settings have several values, all combinations are run.
 
-    `arms` are uses of TFO. `published` maps them to published responses per second, to print next to the
-    measured ones. `rates` are numbers of transactions to begin per second, and `clients` are numbers of
-    clients that each make one transaction after another. `duration` and `rtt` are in us. `size` is the size
-    of a response's body in bytes, and `hosts` the number of addresses of the server. `new_key` changes the
-    server's TFO cookie key halfway."""
+    `arms` are uses of TFO: `off`, `cold` or `warm`. `published` maps arms to published responses per
+    second, to print next to the measured ones. `rates` are numbers of transactions to begin per second, and
+    `clients` are numbers of clients that each make one transaction after another. `duration` and `rtt` are
+    in us. `size` is the size of a response's body in bytes, and `hosts` the number of addresses of the
+    server. `new_key` changes the server's TFO cookie key halfway."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -136,8 +136,8 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Return the settings of a packaged benchmark or a TOML file; the defaults for None. Values in `changes`,
-    except None, replace the settings. Raises InputError for an unknown benchmark or an invalid value."""
+    """Return the settings of a packaged benchmark or a TOML file, or the defaults if None is given. Values in
+    `changes`, except None, replace the settings. Raises InputError for an unknown name or invalid value."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -160,8 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error with options such as `--rtt` instead of TOML keys if `given`, the user's options, has
-    all these keys. For an unknown key, add a suggestion."""
+    """Return the error. If the user gave all the TOML keys in it as options (`given`), replace the keys by
+    these options, such as `--rtt`. For an unknown key, add a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))

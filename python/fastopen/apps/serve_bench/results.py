@@ -71,7 +71,7 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Return True if other processes hardly used the server's core: its busy time is then the server's."""
+    """Return True if other processes hardly used the server's core, so its busy time is due to the server."""
     others_us = max(core.user_us + core.nice_us + core.system_us - core.server_threads_us, core.nice_us)
     return others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
@@ -144,7 +144,7 @@ class CellRow:
         return {name: growth for name, growth in counted.items() if growth}
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median of `measure`, such as `segments`, over the repeats; None if it is always None."""
+        """Return the median over the repeats of `measure`, such as `segments`; None if no value is known."""
         return figure(map(measure, self.records.values()))
 
     @property
@@ -243,7 +243,7 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run a server benchmark with each combination of its settings. Repeat only if `engine` is `host`.
+    """Run a server benchmark with each combination of its settings. Repeat only in real time (`host`).
 
     `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
     built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is

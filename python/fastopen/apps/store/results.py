@@ -27,7 +27,7 @@ class StoreFacts:
     bytes: int = 0
     damaged: int = 0
     unfinished: int = 0
-    """The number of temporary files, whose writers were interrupted or still run."""
+    """The number of temporary files, whose writers were interrupted or are still running."""
     makers: Counter[str] = field(default_factory=Counter)
     """The number of results by the digest of the program and the kernel that made them (`Maker.digest`)."""
     disputed: int = 0
@@ -47,8 +47,8 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Count the store's files by kind. Read only their heads: a file with an unreadable head counts as
-    damaged. Raises InputError if the store's files cannot be listed."""
+    """Count the store's files by kind. Read only the head of each file; count files with an unreadable
+    head as damaged. Raises InputError if the store's files cannot be listed."""
     found = StoreFacts()
     for file in _kept(store):
         if file.unfinished:
@@ -122,7 +122,7 @@ class Verified:
     """The outcome of repeating stored results. `same` is the number of equal results, and `loads` the number
     of page loads in them. `of_others` is the number of skipped results, made by another program or kernel.
     `not_again` is the number of results that could not be repeated: they need recorded bodies, or the machine
-    was too busy. `disputed` has, for each job whose results differ, its key and both results' places."""
+    was too busy. `disputed` has the key and both results' paths or URLs for each job whose results differ."""
 
     same: int = 0
     loads: int = 0

@@ -52,7 +52,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """PNGs by `recorded` and `replayed`; None if there is no picture. File names contain these keys."""
+    """PNG pictures; None if missing. Their keys, `recorded` and `replayed`, become part of the file names."""
 
     @property
     def asked_percent(self) -> float:

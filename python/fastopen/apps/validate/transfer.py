@@ -39,8 +39,8 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The measured and the predicted page load time over the network `after`, with the arm `arm`. The
-    prediction is the time in which `client` loads, over `after`, the page that was recorded over `before`."""
+    """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted by
+    loading with `client`, over `after`, the page as it was recorded over the network `before`."""
 
     page: str
     before: Network

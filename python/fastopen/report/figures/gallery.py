@@ -24,7 +24,7 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
 def overview_figures(analysis: RunAnalysis) -> list[Figure]:
-    """Return the figures on the whole run for which the run has data."""
+    """Return the figures of the whole run that can be drawn from its data."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(analysis.results)))
     made = (
         savings_over_pages(analysis),

@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield (place, fields) for each page, network and setting. `axis` is the setting on the x axis, such as
-    the RTT. `fields` are for a row of chart data: `page`, the name of the network and settings (`place`), the
-    title of the panel (`panel`), and the value of `axis` (`x`)."""
+    """Yield (place, fields) for each place: a combination of page, network and setting. `axis` is the setting
+    on the x axis, such as the RTT. `fields` has values for a row of chart data: `page`, `place` (the name of
+    network and setting), `panel` (the title of the panel), and `x` (the value of `axis`)."""
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), axis.name).items():
             panel = title_of(analysis, page, name)
@@ -27,12 +27,12 @@ def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, d
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence on hidden panels if there are more than PANELS_MAX; otherwise an empty string."""
+    """Return a sentence about hidden panels if there are more than PANELS_MAX; otherwise an empty string."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the first PANELS_MAX panels, and a sentence on hidden panels or an empty string."""
+    """Return the rows of the first PANELS_MAX panels, and a sentence about hidden ones or an empty string."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     shown = {*titles[:PANELS_MAX]}
     return [row for row in rows if row["panel"] in shown], left_out(len(titles))
@@ -59,7 +59,7 @@ def side_by_side(
 
 
 def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
-    """Return the title of a panel, such as `wikipedia, 20 ms`. `name` describes its settings: `20 ms`. The
+    """Return the title of a panel, such as `wikipedia, 20 ms`. `name` describes its settings (`20 ms`). The
     title includes the page only if the run has several pages, or if `name` is empty."""
     several = len(analysis.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
@@ -67,7 +67,7 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
     """Return the number of panels to place side by side. A panel is `width` pixels wide, and the chart at
-    most `most` pixels. If possible, panels of the same page fill whole lines."""
+    most `most` pixels. If possible, panels of the same page fill whole rows."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

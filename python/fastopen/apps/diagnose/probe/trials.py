@@ -199,7 +199,7 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
 class Probed:
     """The results of testing a server's TCP Fast Open over several connections (`trials`). `error` is the
     reason why the server is unreachable, or None. `asking_dropped` is True if all cookie requests or their
-    SYN-ACKs were lost. `data_with_cookie` and `data_without_cookie` are the treatments of SYN data.
+    SYN-ACKs were lost. `data_with_cookie` and `data_without_cookie` show how SYN data was handled.
     `disabled_here` is True if this machine's kernel has paused TFO because it suspects a black hole.
     `answer_ms` is the time from connect() to the first byte of the response, without SYN data."""
 

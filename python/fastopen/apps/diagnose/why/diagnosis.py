@@ -21,8 +21,8 @@ SHORT_QUEUE: Final = 5
 @dataclass(frozen=True)
 class Observation:
     """A finding about TFO on this machine. `key` identifies it for programs, such as `client-off`. `fault` is
-    True if the finding prevents TFO always or sometimes. `says` is its text. `rows` lists possible causes:
-    behaviours of the network path, the server or the settings. `todo` is a remedy or empty."""
+    True if the finding is a problem that prevents TFO, at least sometimes. `says` is its text. `rows` lists
+    possible causes: behaviours of the network path, the server or settings. `todo` is a remedy or empty."""
 
     key: str
     fault: bool

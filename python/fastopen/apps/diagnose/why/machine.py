@@ -136,7 +136,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Return the MPTCP listeners, and the TCP listeners in `inodes`, that this user may inspect, by inode."""
+    """Return the listeners that this user may inspect, by inode: MPTCP ones, and TCP ones in `inodes`."""
     found: dict[str, LocalListener] = {}
     own = os.readlink("/proc/self/ns/net")
     # No file lists MPTCP sockets, but this file counts them.
