@@ -219,7 +219,7 @@ def transfer(
 ) -> None:
     """Load each page once in Chromium, predict its loads over other networks, and check the predictions.
 
-    The predictions use only that load, imported from its HAR. Exit codes: 0 done; 1 a load is missing."""
+    Predictions use only that load, imported from its HAR. Exit codes: 0 done; 1 a load time is missing."""
     before = one_network(from_rtt, from_down, from_up, FROM)
     after = networks_of(TO, rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
     task = Transfer(before, after, loading.page_loads(), repeats)

@@ -44,7 +44,7 @@ def conform_kernel(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Test a kernel's TCP Fast Open with packetdrill's scripts, and check fastopen's evidence of TFO.
+    """Test a kernel's TCP Fast Open with packetdrill's scripts, and check that fastopen's evidence agrees.
 
     Exit codes: 0 passed; 1 a script fails or evidence disagrees; 2 invalid arguments or no packetdrill; 3
     this machine cannot run the tests."""

@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Check if TCP Fast Open works on this machine, and print the causes and remedies of problems.
 
-    Sends nothing, needs no root, and lists what only root could check.
+    Sends nothing, needs no root, and lists the facts that only root can check.
 
     Exit codes: 0 no problem found; 1 problem found."""
     try:
