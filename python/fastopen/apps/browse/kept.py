@@ -172,7 +172,7 @@ class Kept:
         return await self._large.get("figures", self.find(name), drawn)
 
     async def side(self, name: str) -> Side:
-        """Return the data of a run that a comparison with another run needs."""
+        """Return the data about a run that is needed to compare it with another run."""
         return await self._large.get("side", self.find(name), read_side)
 
 

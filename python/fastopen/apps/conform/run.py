@@ -109,8 +109,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if the script and fastopen's evidence have the same number of handshakes with
-        acknowledged SYN data. The evidence may have up to `unread` fewer. None unless the script passed."""
+        """Return True if fastopen's evidence has as many handshakes with acknowledged SYN data as the script,
+        or up to `unread` fewer. Return None unless the script passed."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread

@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with the component `main` that apt's configuration lists, without duplicates."""
+    """Return the archives with the component `main` in apt's configuration folder `apt`, each only once."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:

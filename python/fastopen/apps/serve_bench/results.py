@@ -243,7 +243,7 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run a server benchmark with each combination of its settings. Repeat only in real time (`host`).
+    """Run each combination of a benchmark's settings. Repeat only if `engine` is `host` (real time).
 
     `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
     built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is

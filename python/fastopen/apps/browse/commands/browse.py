@@ -22,7 +22,7 @@ def command(
     ] = 0,
     open_it: Annotated[bool, Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:
-    """Show stored runs in a web browser until you press Ctrl-C: reports, single loads and comparisons."""
+    """Show kept runs in a web browser until you press Ctrl-C: reports, single loads and comparisons."""
     # The web framework and the figures take a second to import, which other commands must not wait for.
     import asyncio
 

@@ -86,7 +86,7 @@ def _checks() -> Iterator[Check]:
 
 
 def _fast_open() -> Iterator[Check]:
-    """Check if the kernel supports TFO, and report its TFO settings, none of which fails the check."""
+    """Check if the kernel supports TFO, and report its TFO settings. Any value of a setting passes."""
     text = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")

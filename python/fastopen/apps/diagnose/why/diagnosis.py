@@ -22,7 +22,7 @@ SHORT_QUEUE: Final = 5
 class Observation:
     """A finding about TFO on this machine. `key` identifies it for programs, such as `client-off`. `fault` is
     True if the finding is a problem that prevents TFO, at least sometimes. `says` is its text. `rows` lists
-    possible causes: behaviours of the network path, the server or settings. `todo` is a remedy or empty."""
+    possible causes: behaviours of the network path, the server or settings. `todo` is advice or empty."""
 
     key: str
     fault: bool
@@ -154,7 +154,7 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _failures(machine: Machine, grown: Counter[str]) -> Iterator[Behaviour]:
-    """Yield the faults of servers and paths that can explain the growth of TCPFastOpenActiveFail."""
+    """Yield the behaviours (see BEHAVIOURS) that can explain the growth of TCPFastOpenActiveFail."""
     again = grown["TCPSynRetrans"]
     # With more failures than retransmitted SYNs, some connections failed without a lost SYN.
     at_once = grown["TCPFastOpenActiveFail"] > again
