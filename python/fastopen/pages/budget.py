@@ -1,8 +1,8 @@
 """Limit the cost of reading one input: unpacked bytes, searched text, memory and work.
 
 A small file can unpack to any size. `load_pages` starts a budget for each input. All code that unpacks data
-or reads whole files accounts for the data here before it keeps the data. Work is counted in steps instead of
-time, so that reading an input has the same result on every machine.
+or reads whole files charges the bytes to this budget before it keeps them. Work is counted in steps instead
+of time, so that reading an input has the same result on every machine.
 """
 
 import sys
@@ -42,9 +42,9 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The budget that is left for one input. `unpacked` and `searchable` are the bytes that may still be
-    unpacked and searched. For the current file, `steps` is the number of steps of work, and `room` the bytes
-    of memory. `limit` is the initial value of `unpacked`. `place` is the input's name."""
+    """The remaining budget for one input. `unpacked` and `searchable` are the bytes that may still be
+    unpacked and searched. `steps` and `room` are the steps of work and bytes of memory left for the current
+    file. `limit` is the initial value of `unpacked`. `place` is the input's name."""
 
     limit: int
     place: str
@@ -130,8 +130,8 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
     """Copy the unpacked bytes of `source` into the temporary file `target`. If the data is damaged, write the
-    part before the damage, and raise the error of `source`. Raises InputError if the input exceeds its limit
-    of unpacked bytes, and MachineError if the file cannot be written."""
+    part before the damage, and propagate the error that `source` raises. Raises InputError if the input
+    exceeds its limit of unpacked bytes, and MachineError if the file cannot be written."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

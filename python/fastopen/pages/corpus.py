@@ -186,7 +186,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Return the chosen pages. Read each file only once. `reading` has options of `load_pages`."""
+    """Return the chosen pages. Read each file only once. `reading` contains options for `load_pages`."""
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:

@@ -35,8 +35,8 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a progress callback for the input with index `number` of `parts` inputs of equal size. The
-    callback converts the input's progress to that of all inputs, and passes it to `progress`."""
+    """Return a progress callback for input `number` (from 0) of `parts` inputs of equal size. The callback
+    converts progress in this input to progress in all inputs, and passes it on to `progress`."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 

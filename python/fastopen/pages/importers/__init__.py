@@ -2,7 +2,7 @@
 
 Each module has `import_pages(path, lenient=..., progress=...)`. This raises InputError for damaged data, or
 skips the data if `lenient`. Each module for folders also has `holds(folder)`, which returns True if the
-folder has the module's format. HARs have no fixed first bytes: see har/recording.py.
+folder has the module's format. A HAR cannot be recognised by its first bytes: see har/recording.py.
 """
 
 from importlib import import_module

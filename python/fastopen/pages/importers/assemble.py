@@ -31,7 +31,7 @@ class Edge:
     at_bytes: int | None = None
     """Number of the initiator's body bytes that must arrive before the request; None: all."""
     type: ResourceType | None = None
-    """The type of the requested resource that the initiator's reference, such as `<img>`, implies, if any."""
+    """The resource type implied by the initiator's reference, such as `<img>`; None if it implies none."""
     evidence: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
@@ -63,7 +63,7 @@ def page_of(
     """Build a page from the exchanges (requests with their responses) whose indices are keys of `edges`. Each
     edge links an exchange to its initiator, which must precede it. The first exchange is the page's document.
     `initiators` is the source of these links, such as `recorded`. `alternatives` maps exchanges to other URLs
-    with the same response. The notes of the page's exchanges are added to `notes`, which the page gets."""
+    with the same response. The exchanges' notes are added to `notes`, which become the page's notes."""
     positions = {None: None} | {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:

@@ -17,7 +17,7 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """`fresh_s` is the number of seconds for which a cache may use a response after its arrival; None if
+    """The freshness of a response. A cache may use it for `fresh_s` seconds after its arrival; None if
     unknown. `validator` is True if a client can revalidate the response, for example by its ETag."""
 
     fresh_s: int | None = None

@@ -32,12 +32,12 @@ class Times:
     end: float
     lookup: float = 0.0
     tcp: float | None = None
-    """Duration of the TCP handshake, without TLS; None if a connection was reused or it is unknown."""
+    """Duration of the TCP handshake, without TLS; None if it is unknown or a connection was reused."""
     connect: float = 0.0
     """Recorded duration of opening the connection, which may include TLS."""
     tls: float = 0.0
     send: float = 0.0
-    """Duration for which the browser passed the request to the operating system."""
+    """Time that the browser took to pass the request to the operating system."""
     wait: float | None = None
 
     def move(self, by_ms: float) -> None:
@@ -61,7 +61,7 @@ class Exchange:
     response_header_bytes: int = TYPICAL_RESPONSE
     body_bytes: int = 0
     recorded: StoredBody | None = field(default=None, repr=False)
-    """The body as sent, of `body_bytes` bytes; None: only its size is known."""
+    """The body as sent, which has `body_bytes` bytes; None: these bytes are not known."""
     text: StoredBody | None = field(default=None, repr=False)
     """The body without its content coding; None: not stored, or stored only as `recorded`."""
     head: bytes | None = field(default=None, repr=False)
@@ -75,7 +75,7 @@ class Exchange:
     """True if the browser marked the request as the navigation of a whole page (Fetch Metadata)."""
     times: Times | None = None
     initiators: Sequence[str] = ()
-    """The URLs that the recorder names as initiator, for a script the call stack with the innermost first."""
+    """The URLs that the recorder names as initiator; for a script, its call stack, innermost first."""
     document: str | None = None
     """The URL of the document to which the exchange belongs, as the recorder names it."""
     base_page: bool = False
@@ -92,9 +92,9 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """A cache of the module `chains`: an exchange that led to this one over `before`, and the steps to it."""
+    """Cached by `chains`: an exchange reached by following `before`, and the number of steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """For a preflight: the request that followed, which has the same initiator."""
+    """For a preflight: the request that followed, whose initiator is also that of the preflight."""
     notes: Notes = field(default_factory=Notes, repr=False)
     """Counts of guesses about this exchange. Each page that contains the exchange gets these notes."""
 
@@ -137,13 +137,13 @@ class HarPage:
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network, as `network` of a job, if fastopen recorded the page in it, without TFO."""
+    """The emulated network, in a job's format, in which fastopen recorded the page without TFO; else None."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the HAR."""
 
 
 def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
-    """Return the recorded bodies and response heads of `exchanges`, with the same indices."""
+    """Return the recorded bodies and response heads of `exchanges`, under the same keys."""
     bodies = {index: one.recorded for index, one in exchanges.items() if one.recorded is not None}
     heads = {index: one.head for index, one in exchanges.items() if one.head is not None}
     return RecordedBodies(bodies, heads)

@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response of the exchange `index`. Return the index of each recorded request to which the
-        response refers, in order, and the link (edge) to `index`. Update `linked` and `alternatives`."""
+        """Parse the response `index`. Return the index of each recorded request to which it refers, in order,
+        and the link (edge) to `index`. Add hyperlink targets to `linked`, other URLs to `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

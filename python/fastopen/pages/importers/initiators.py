@@ -86,8 +86,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str) -> int | None:
-        """Return the index of the latest entry so far with this URL. If this entry begins a chain of
-        redirects, return the index of the last entry in the chain. Return None if no entry has this URL."""
+        """Return the index of the last entry with this URL among those examined so far. If it begins a chain
+        of redirects, return the index of the chain's last entry. Return None if no entry has this URL."""
         known = self._by_url.get(url)
         if not known:
             return None
@@ -112,8 +112,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return `recorded`, the index of a request's initiator. If this is a document that arrived long
-        before, return instead the index of the script or stylesheet for which the request probably waited."""
+        """If a request's initiator, `recorded`, is a document that arrived long before it, return the index
+        of the script or stylesheet for which the request probably waited. Otherwise, return `recorded`."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -180,7 +180,7 @@ class TextIndex:
 
     def naming(self, index: int) -> tuple[int, float] | None:
         """Find a response text that contains the URL of the entry `index`. Return the index of the text's
-        entry, and how far into the text the URL ends, from 0 to 1. Return None if no text has the URL."""
+        entry, and the URL's end as a fraction of the text. Return None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

@@ -55,8 +55,8 @@ def holds(folder: Path) -> bool:
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """Return the pages of a mirror. A page begins with a document that leads to at least five other files and
-    is not part of another page. If there is none, one page begins with the document that leads to the most
-    files. Raises InputError for an unreadable file, or skips it if `lenient`."""
+    is not part of another page. If no document qualifies, there is one page, which begins with the document
+    that leads to the most files. Raises InputError for an unreadable file, or skips it if `lenient`."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
@@ -116,8 +116,8 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
 
 
 def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Pair each file with the file that contains what the server sent. The two differ if wget changed the
-    links in a file and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
+    """Pair each file with the file that has its original content. This is the file itself, unless wget
+    changed its links and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
     every = set(files)
     # With -E, `.orig` replaces `.html`.
     copies = {

@@ -107,7 +107,7 @@ def page_with_times(
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
     """Return the exchanges in order of start, and the index of the page's document in this order. The page's
-    first request comes first: earlier exchanges get its start time. `title` may be the page's URL."""
+    first request comes first, so earlier exchanges get its start time. `title` may be the page's URL."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -144,7 +144,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """If a prefetch of `root`, the first request, ended before the page's start, move it to that start."""
+    """If the first request, `root`, was prefetched before the page's start, move it to that start."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")

@@ -53,8 +53,8 @@ def pages_of(
 
 
 def _complete_referers(exchanges: Sequence[Exchange]) -> None:
-    """Replace each Referer that is only an origin by the URL of the page last visited at this origin, unless
-    Fetch Metadata shows no visit. Browsers send only the origin to servers of other origins."""
+    """Replace each Referer that is only an origin by the URL of the page last visited at this origin, if
+    Fetch Metadata shows such a visit. Browsers send only the origin to servers of other origins."""
     visited: dict[tuple[str, str, int], str] = {}
     for one in exchanges:
         if one.navigated:
@@ -66,9 +66,9 @@ def _complete_referers(exchanges: Sequence[Exchange]) -> None:
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each request that is in no page yet to the page of its Referer, or else to the page recorded last
-    before it. Leave out requests of pages that are not imported. `heads` has the index of each page's first
-    request. For each page, `grown` maps the index of each request to the link to its initiator."""
+    """Add each request that is not in any page yet to the page of its Referer, or else to the page recorded
+    last before it. Leave out requests of pages that are not imported. `heads` has the index of each page's
+    first request. For each page, `grown` maps the index of each request to the link to its initiator."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}

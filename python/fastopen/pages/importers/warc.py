@@ -271,7 +271,7 @@ def _damage_in_words(error: Exception) -> str:
 
 
 class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
-    """warcio's reader, which here prints no message about records that are longer than declared."""
+    """warcio's reader, without its printed messages about records that are longer than declared."""
 
     INC_RECORD = ""
 

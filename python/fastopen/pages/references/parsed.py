@@ -78,7 +78,7 @@ class References:
 
 
 def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
-    """Return the references in a document or stylesheet. For any other `kind` of text, there are none."""
+    """Return the references in a document or stylesheet. Return none for any other `kind` of text."""
     if kind == "document":
         return _references_in_document(text, charset)
     if kind == "stylesheet":

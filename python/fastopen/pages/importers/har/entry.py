@@ -259,8 +259,8 @@ def _tcp(
 ) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
-    In HAR 1.2, `connect` includes TLS, whose duration is `ssl`, so return the difference. Firefox writes only
-    the TCP handshake into `connect`. Its entries are recognised by `time`: the sum of all timings and `ssl`.
+    In HAR 1.2, `connect` includes the duration of TLS, `ssl`, so return the difference. Firefox writes only
+    the TCP handshake into `connect`. Its entries are recognised by `time`, the sum of all timings plus `ssl`.
     For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
@@ -274,8 +274,8 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the body as the server sent it: the HAR's `content`, or else this text encoded in the charset of
-    `mime`. Return None if neither has exactly `body_bytes` bytes."""
+    """Return the body as the server sent it: the HAR's `content`, or else `content` converted from UTF-8 to
+    the charset of `mime`. Return None if neither has exactly `body_bytes` bytes."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

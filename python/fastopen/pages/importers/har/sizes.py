@@ -111,7 +111,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(entry: HarEntry, notes: Notes) -> int:
-    """Return the bytes of the response's body as sent, or an estimate if no plausible size is recorded."""
+    """Return the size in bytes of the response body as sent. Estimate it if no plausible size is recorded."""
     length = coerce.size(coerce.header(entry.response_headers, "content-length"))
     whole = coerce.size(entry.content.get("size"))
     empty = not whole and not entry.content.get("text")

@@ -107,7 +107,7 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the error may vanish when more of the text has been read."""
+        """Return True if the error may disappear when more of the text has been read."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
@@ -200,8 +200,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function to call with each value parsed for the JSON object `document`. The function returns
-    this value, or raises InputError if all values so far take up more memory than permitted."""
+    """Return a function that limits the memory of the JSON object `document`. Call it with each parsed value.
+    It returns the value, or raises InputError if all values so far take up too much memory."""
     # Measuring is slow, so it starts only after so much text that the limit could be exceeded.
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
