@@ -110,7 +110,7 @@ def _converted_usage_errors() -> Iterator[None]:
 
 
 class _OnDemand(UserDict[str, Any]):
-    """Commands by name. Looking up a command for the first time imports its modules."""
+    """A mapping from names to commands. Looking up a command for the first time imports its modules."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:

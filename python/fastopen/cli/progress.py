@@ -26,7 +26,7 @@ LONGER: Final = 1.5
 
 class LiveBar(Closing):
     """A progress bar on a terminal. Elsewhere, it prints a line every ten seconds. It shows nothing in the
-    first `after_s` seconds, or at all if `quiet` is True."""
+    first `after_s` seconds, and nothing at all if `quiet` is True."""
 
     def __init__(
         self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
@@ -77,7 +77,7 @@ class RunWatcher(LiveBar):
     `pace` is None, from the mean time of a load so far. `limit` is the time limit of the run, if any.
 
     `expected_s` is the estimated duration that was printed before the run, or 0. If the run takes much
-    longer, print a warning. It ends with `shorter(seconds)`, which gives ways to shorten the run."""
+    longer, print a warning that ends with the result of `shorter(seconds)`: ways to shorten the run."""
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return text on options that shorten a run of `seconds`, and the new durations. Empty for a shard."""
+    """List options that shorten a run of `seconds`, and the new durations, as text. Empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -223,7 +223,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for confidence intervals, print options that produce intervals."""
+    """If the time limit was too short for some confidence intervals, print options that produce them."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):
@@ -270,5 +270,5 @@ def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def run_name(folder: Path) -> str:
-    """Return a run's argument for commands: its name if it is among the user's runs, else its folder."""
+    """Return a command-line argument for a run: its name if it is among the user's runs, else its folder."""
     return folder.name if folder.parent == runs_folder() else str(folder)

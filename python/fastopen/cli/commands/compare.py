@@ -91,8 +91,8 @@ def print_comparisons(compared: list[RunComparison], checks: list[list[LimitChec
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print the differences between the runs of an experiment on several kernels and the run on the first
-    kernel. `of_kernel` maps names of kernels to runs. With `as_json`, print one JSON document."""
+    """Compare the runs of an experiment on several kernels with the run on the first kernel, and print the
+    differences. `of_kernel` maps names of kernels to runs. With `as_json`, print one JSON document."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[LimitCheck]] = [[] for _ in compared]

@@ -1,4 +1,4 @@
-"""Define `fastopen report`: write a kept run as one page to read, or as tables for a paper."""
+"""Define `fastopen report`: write a kept run's report in HTML or Markdown, or its tables in LaTeX or CSV."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal

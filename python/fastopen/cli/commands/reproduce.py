@@ -198,7 +198,7 @@ def _check_alone(
     mode: str, accepted: Collection[str], settings: RunSettings, own: Mapping[str, bool]
 ) -> None:
     """Raise InputError if an option is set that cannot be combined with the option `mode`. `accepted` has the
-    names of settings that may be set. `own` maps further options to True if they are set."""
+    names of settings that may be set. `own` maps other options, none of which may be set, to True if set."""
     usual = vars(RunSettings())
     changed = [key for key, value in vars(settings).items() if key not in accepted and value != usual[key]]
     for key in (*changed, *filter(own.get, own)):

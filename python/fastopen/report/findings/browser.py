@@ -62,7 +62,7 @@ def _paints(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on requests that the browser's cache answered, and on unknown caching headers."""
+    """Yield findings on answers from the browser's cache, and on resources with unknown caching headers."""
     answers: list[tuple[str, str]] = []
     for row, arms in results.comparisons(page).items():
         found = (results.browser_metrics.get(cell.cell.index) for cell in arms.values())

@@ -88,7 +88,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the only setting that differs from `plain`, such as `brotli compression`. Empty otherwise."""
+    """Return the only remedy in `settings` that `plain` lacks, such as `brotli compression`; otherwise ""."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],
@@ -103,7 +103,7 @@ def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
     """Return a sentence on the time that `large` certificates add compared with `small` ones, and on remedies
-    such as TFO. Changes below `matters_ms` are reported as no saving. `name`: other settings, as text."""
+    such as TFO. Changes below `matters_ms` are reported as no saving. `name` names the other settings."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

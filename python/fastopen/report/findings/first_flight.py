@@ -16,7 +16,7 @@ SEVERITY: Final = "answer"
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a result."""
 Flights = Mapping[Key, CellResult]
-"""A row: maps each key to its result. All other conditions, such as an RTT of 20 ms, are equal."""
+"""A row of results by key. All conditions outside the key, such as an RTT of 20 ms, are equal."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
