@@ -16,8 +16,8 @@ from fastopen.common.phrases import listed
 HELP: Final = "--help"
 ALL: Final = "all"
 ASKED: Final = "fastopen.help_topic"
-"""The key in a context's `meta` under which the requested help topic is stored: empty for --help without a
-topic, and missing without --help or if the command has no FIRST_OPTIONS."""
+"""The key in a context's `meta` for the requested help topic. Its value is empty for --help without a topic,
+and missing without --help or if the command has no FIRST_OPTIONS."""
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "Network": ("combine", "network"),
@@ -48,7 +48,7 @@ PLACEHOLDERS: Final = {
     "file": "FILE",
     "directory": "DIR",
 }
-"""Placeholders for values in help, by the names that Click gives to types of options."""
+"""The placeholders that help shows for values, by Click's name of the value's type, such as `int`."""
 
 # The class of Click's errors for a command line that cannot be parsed. Typer raises but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]

@@ -49,8 +49,8 @@ class InitiatorResolver:
 
     def find_all(self) -> tuple[list[tuple[int | None, str]], Initiators]:
         """Find the initiator of each exchange. Return a list with a pair for each exchange: the index of its
-        initiator (None for the first exchange), and the evidence, such as `named` if a text has the URL. Also
-        return the source of all initiators: `recorded`, `inferred` or `mixed`."""
+        initiator (None for the first exchange), and the evidence, such as `named` if a text contains the URL.
+        Also return the source of all initiators: `recorded`, `inferred` or `mixed`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
