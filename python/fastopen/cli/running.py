@@ -143,7 +143,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """List options that shorten a run of `seconds`, and the new durations, as text. Empty for a shard."""
+    """Return options that shorten a run of `seconds`, with the new durations, as text; empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment

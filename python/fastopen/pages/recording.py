@@ -57,7 +57,7 @@ class Recording:
     up_bit_per_s: int | None = None
     """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network, in a job's format, in which fastopen recorded the page without TFO; else None."""
+    """The emulated network (as a job's `network`), if fastopen recorded the page in it without TFO."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ImportedPage:
     """A page, and data from its recording that is not part of the page.
 
     `bodies` maps the index of a resource to its response body of exactly `body_bytes` bytes, as the server
-    sent it. Other bodies are generated. `recorded_plt_us` is the page load time over the recorder's network,
+    sent it. Loads generate the others. `recorded_plt_us` is the page load time over the recorder's network,
     from the first request to the load event; None if unknown. `recording` has recorded times and facts about
     this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
 

@@ -61,7 +61,7 @@ class Exchange:
     response_header_bytes: int = TYPICAL_RESPONSE
     body_bytes: int = 0
     recorded: StoredBody | None = field(default=None, repr=False)
-    """The body as sent, which has `body_bytes` bytes; None: these bytes are not known."""
+    """The body as sent, `body_bytes` bytes long; None: empty, or not recorded exactly as sent."""
     text: StoredBody | None = field(default=None, repr=False)
     """The body without its content coding; None: not stored, or stored only as `recorded`."""
     head: bytes | None = field(default=None, repr=False)
@@ -75,7 +75,7 @@ class Exchange:
     """True if the browser marked the request as the navigation of a whole page (Fetch Metadata)."""
     times: Times | None = None
     initiators: Sequence[str] = ()
-    """The URLs that the recorder names as initiator; for a script, its call stack, innermost first."""
+    """The URLs that the recorder names as initiator; for scripts, the call stack, innermost first."""
     document: str | None = None
     """The URL of the document to which the exchange belongs, as the recorder names it."""
     base_page: bool = False
@@ -137,7 +137,7 @@ class HarPage:
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network, in a job's format, in which fastopen recorded the page without TFO; else None."""
+    """The emulated network (as a job's `network`), if fastopen recorded the page in it without TFO."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the HAR."""
 

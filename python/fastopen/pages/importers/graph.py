@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response `index`. Return the index of each recorded request to which it refers, in order,
-        and the link (edge) to `index`. Add hyperlink targets to `linked`, other URLs to `alternatives`."""
+        """Parse the response of the exchange `index`. Return (index, link to initiator) of each recorded
+        request to which it refers, in order. Update `linked` and `alternatives` (see `__init__`)."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

@@ -113,7 +113,7 @@ class InitiatorResolver:
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
         """If a request's initiator, `recorded`, is a document that arrived long before it, return the index
-        of the script or stylesheet for which the request probably waited. Otherwise, return `recorded`."""
+        of the script or stylesheet, if any, for which the request probably waited; otherwise `recorded`."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -180,7 +180,7 @@ class TextIndex:
 
     def naming(self, index: int) -> tuple[int, float] | None:
         """Find a response text that contains the URL of the entry `index`. Return the index of the text's
-        entry, and the URL's end as a fraction of the text. Return None if no text has the URL."""
+        entry, and the position of the URL's end in it, from 0 to 1. Return None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

@@ -144,7 +144,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """If the first request, `root`, was prefetched before the page's start, move it to that start."""
+    """Move the first request, `root`, to the page's start if it was a prefetch that ended before then."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")

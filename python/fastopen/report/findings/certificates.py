@@ -88,7 +88,7 @@ def _cost(
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the only remedy in `settings` that `plain` lacks, such as `brotli compression`; otherwise ""."""
+    """Return the only remedy by which `settings` and `plain` differ, such as `brotli compression`, or ""."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[settings.session],

@@ -106,8 +106,8 @@ def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Find
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Yield sentences on all pages together: on the distribution of savings and on surprises in a large
-    corpus, and on pages with https URLs that were loaded in cleartext."""
+    """Yield sentences on all pages together: for a large corpus, on the distribution of savings and on
+    ClientHellos that do not fit into a SYN; and on pages with https URLs that were loaded in cleartext."""
     pages = list(results.pages)
     if results.distributions:
         yield from corpus_sentences(results)

@@ -260,7 +260,7 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
     In HAR 1.2, `connect` includes the duration of TLS, `ssl`, so return the difference. Firefox writes only
-    the TCP handshake into `connect`. Its entries are recognised by `time`, the sum of all timings plus `ssl`.
+    the TCP handshake into `connect`. Its entries are those whose `time` is the sum of all timings plus `ssl`.
     For https without a valid `ssl`, return half of `connect`, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:

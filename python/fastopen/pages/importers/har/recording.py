@@ -55,9 +55,9 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of the decoded HAR `data`, from whose entries a BodyStripper has already moved the
-    bodies. `place` names the file in errors. `notes` has the number of damaged parts that were skipped.
-    Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
+    """Return the pages of the decoded HAR `data`, whose entries have passed through a BodyStripper, which
+    moves bodies out of them. `place` names the file in errors. `notes` has the number of damaged parts that
+    were skipped. Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -247,7 +247,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries with a wrong clock, over a day from the median start, to their predecessor's start."""
+    """Move entries that start over a day from the median (wrong clock) to the start of the entry before."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
