@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors, each with a line of text. `message`, `place` and `remedy` are of the first."""
+    """Several InputErrors, each on a line. `message`, `place` and `remedy` are those of the first error."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -54,8 +54,8 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return the question `did you mean NAME?`. NAME is the entry of `known` that is most similar to the
-    unknown name `asked`, with the prefix `kind`. If no entry is similar, return `otherwise`."""
+    """Return the question `did you mean NAME?`. NAME is `kind`, followed by the entry of `known` that
+    is most similar to the unknown name `asked`. If no entry is similar, return `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
@@ -78,7 +78,7 @@ def unreadable(path: object, error: OSError) -> InputError:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Return `text` with line breaks and other control characters as spaces, cut to `limit` characters."""
+    """Return `text` on one line, with control characters replaced by spaces, cut to `limit` characters."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

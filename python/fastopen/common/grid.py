@@ -101,7 +101,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return a column of kind `key`, whose entries identify the rows, for each header."""
+    """Return a column for each header, of the kind `key`: its entries identify the rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

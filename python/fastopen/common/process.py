@@ -29,14 +29,14 @@ class StepFailedError(Exception):
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Return a minimal environment for a program: the variables in KEPT and `more`, with English texts."""
+    """Return a minimal environment for a program: English messages, the variables in KEPT, and `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
 
 
 def errors_in(log: Path) -> str:
-    """Return up to three lines of a build log that explain its failure, joined by ` | `: the first compiler
-    errors. If there are none, return the last other errors. If there are no errors, return the last lines."""
+    """Return up to three lines of a build log that explain why the build failed, joined by ` | `: the first
+    compiler errors, otherwise the last other errors, otherwise the last lines."""
     # Errors of make, such as "Error 2" for each folder, explain less than the compiler's.
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
@@ -46,7 +46,7 @@ def errors_in(log: Path) -> str:
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
     """Raise MachineError if a required program is missing. `packages` maps the name of each program to the
-    Debian packages to install for it. `user` names the feature that needs the programs, for the error."""
+    Debian packages to install for it. `user`: the feature that needs the programs, named in the error."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"

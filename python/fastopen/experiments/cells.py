@@ -100,8 +100,8 @@ class VaryingFactors:
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Map the name of each setting that has one value in the whole experiment, but not its default, to a
-        phrase with the value. Leave out the RTT and the rates."""
+        """Return a phrase with the value of each setting that is the same in the whole experiment, but not at
+        its default. The keys are the names of the settings. Leave out the RTT and the rates."""
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}

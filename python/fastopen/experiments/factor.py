@@ -64,7 +64,7 @@ class Factor:
     """Keys of cells in `--json` and names of exported columns, one for each field. If empty, the only name is
     the last part of the first field's path."""
     default: str | None = None
-    """Default value as users write it; None for the default of the job's field."""
+    """Default value as users write it; None to use the default of the job's field."""
     default_meaning: str = ""
     example: str = ""
     """Example values as users write them."""
@@ -94,7 +94,7 @@ class Factor:
     """Function that returns True for a value that makes loads random, even in virtual time. None: no value
     makes loads random."""
     needs: tuple[str, Any] | None = None
-    """Name of another field of the part, and its value that leaves this factor without effect."""
+    """Name of another field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False

@@ -77,7 +77,7 @@ class Setup(Part):
 
 
 class ExperimentFacts(Part):
-    """The fields of an experiment that its TOML file has under the same keys."""
+    """The fields of an experiment whose names are also keys of its TOML file."""
 
     name: str
     title: str = ""

@@ -175,7 +175,7 @@ def _engines(experiment: Experiment, auto: EngineName) -> list[EngineName]:
 
 def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, EngineName]]:
     """Return (network index, setup index, engine) for each row of a page's table. Rows that differ only in
-    the RTT follow each other. `auto` is the engine to use for "auto"."""
+    the RTT are adjacent. `auto` is the engine to use for "auto"."""
     engines = _engines(experiment, auto)
     first: dict[str, int] = {}
     without_rtt = (network.model_copy(update={"rtt_us": 0}) for network in experiment.networks)
@@ -190,7 +190,7 @@ def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, Engi
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a job with the id `label`. Each repeat is a copy with its own id, seed and random values."""
+    """Return a job with the id `label`. Each repeat gets a copy with its own id, seed and random values."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())

@@ -398,8 +398,8 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Return the page with new resources: its document, with the fields in `root` replaced, and a copy of
-    the document for each item of `others`, with the fields in the item replaced."""
+    """Return the page with new resources. The first is its document with the new field values in `root`.
+    Each item of `others` adds a copy of this document with the field values in the item."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     return page.model_copy(update={"resources": resources, "load_event_processing_us": 0, "explanations": ()})

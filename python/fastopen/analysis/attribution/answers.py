@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The saving by TFO in one row (`place`) of a page's table. `headline`: the result with TFO."""
+    """A table row (`place`) in which the saving by TFO is known. `headline`: the result with TFO."""
 
     place: Place
     headline: CellResult
@@ -187,8 +187,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield sentences that compare the page load times of two table rows, without TFO and with TFO. The rows
-    differ only in the setting `factor`. `named`: the values of the other varying settings, as text."""
+    """Yield at most one sentence on loads without TFO and one on loads with TFO. Each compares the page load
+    times of two table rows, which differ only in `factor`. `named`: the other varying settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {

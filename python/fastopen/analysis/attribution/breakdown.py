@@ -54,7 +54,7 @@ class Shown:
 @dataclass(frozen=True)
 class Attribution:
     """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
-    Cells are left out if no load is valid, or if only the servers observed the loads."""
+    Cells are left out if no load is valid, or if the loads were observed only at the origins."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]

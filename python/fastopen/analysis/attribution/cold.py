@@ -15,8 +15,8 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests in loads without TFO: one load of each page, on one network with one setup
-    (`place`), such as `20 ms`. A request is cold if it waited for the TCP handshake of its connection."""
+    """The durations of requests in one load of each page, without TFO, on one network with one setup
+    (`place`, such as `20 ms`). A request is cold if it waited for the TCP handshake of its connection."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)

@@ -74,7 +74,7 @@ class CompletedRequest:
 
     resource: int
     connection: int | None
-    """The connection's id; None if cached. All times of a cached response are the time of its end."""
+    """The connection's id; None for a cached response, whose times all equal `end_ns`."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
@@ -99,7 +99,7 @@ _end_ns = attrgetter("end_ns")
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the critical path of a load; None if it did not finish, or if only the servers observed it."""
+    """Return the critical path of a load; None if it did not finish, or was observed only at the origins."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     walk = _Walk(page, record, client, record.plt_ns)
@@ -147,7 +147,7 @@ class _Walk:
         return last
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Extend the path backwards to `start_ns` by a wait, unless the path starts earlier already."""
+        """Prepend to the path a wait from `start_ns`, unless the path already reaches back that far."""
         start_ns = max(start_ns, 0)
         if start_ns < self._cursor_ns:
             self.segments.append(Segment(kind, start_ns, self._cursor_ns, resource))
@@ -228,7 +228,7 @@ class _Walk:
 
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
-    """Return the last completed request for each resource of the page."""
+    """Return the completed request for each resource; the one sent last if there are several."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
     found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:

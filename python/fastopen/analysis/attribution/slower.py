@@ -66,13 +66,13 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return how many ns more than `before` the request took from queueing to the last byte. `before` is
-        the same request in the faster load."""
+        """Return by how many ns the request took longer than `before`, from queueing to the last byte.
+        `before` is the same request in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return how many ns more than `before` the request took from sending to the last byte, but at most
-        `later_ns`. A request that is sent earlier may take longer without ending later."""
+        """Return by how many ns the request took longer than `before`, from sending to the last byte, but at
+        most `later_ns`. A request that is sent earlier may take longer without ending later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -109,9 +109,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, repeat number) for each unexpectedly slow result. It is slower
-    with TFO than without TFO or, without TFO, slower than over the next longer RTT. To find the reason,
-    compare the loads of both results in this repeat."""
+    """Yield (faster result, slower result, repeat number) for each result that is unexpectedly slow:
+    slower with TFO than without TFO or, without TFO, slower than over the next longer RTT. The reason can be
+    found by comparing the two results' loads in this repeat."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -136,10 +136,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Find versions of HTTP that are slower without TFO than the run's oldest version, and kinds of TLS
-    session (resumed, early data) that are slower than its simplest kind. Each load must be slower than every
-    load of the faster result, by more than the smallest effect. The mix of versions in a recording is ranked
-    as the newest. Yield (faster result, slower result, a repeat with a valid load in both)."""
+    """Yield (faster result, slower result, a repeat with a valid load in both) for versions of HTTP that are
+    slower without TFO than the run's oldest version, and for kinds of TLS session (resumed, early data) that
+    are slower than its simplest kind. The slower result's shortest load must exceed the faster result's
+    longest load by more than the smallest effect. A recording's mix of versions counts as the newest."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -161,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    explain why the load `after` took longer than `before`, else "". `network`: that of both loads."""
+    explain why the load `after` took longer than `before`, else "". `network`: the network of both."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase for each kind of packet that the load `after` has more of. `way`: `up` or `down`."""
+    """Yield a phrase for each kind of packet that `after` has more of. `way`: direction, `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -243,7 +243,7 @@ def _without_ticket(
 ) -> str:
     """Return a clause on a request that was TLS early data in the load `before`, but delays the load `after`,
     because no session ticket was left for it. Return an empty string if there is no such request. `on_path`:
-    requests on the critical path of `after`. `was`, `now`: facts on requests of `before`, `after`."""
+    requests on the critical path of `after`. `was`, `now`: facts on the requests in `before` and `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -422,7 +422,7 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
     """Return (value of the slower result, value of the faster result, ...), such as (`HTTP/3`, `HTTP/2`). The
-    further items are equal in both results, but sentences have to name them, such as the TLS version."""
+    other items are values that both results share and that sentences have to name, such as TLS versions."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -438,7 +438,7 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
     It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
-    `Factor.question`). `increases`: the slowdown in this row, then in all rows of the sentence."""
+    `Factor.question`). `increases`: slowdowns in this row, then in all rows that the sentence is about."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

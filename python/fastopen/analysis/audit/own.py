@@ -69,7 +69,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 def _first_flight(row: Mapping[str, str]) -> str:
     """Return the protocols with which the row's connections start, a key of FIRST_FLIGHTS, such as `tls+tfo`.
-    If it is uncertain, return the key with the fewest round trips."""
+    If they are uncertain, return the key with the fewest round trips."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     words = row["transport"].split("+")

@@ -1,11 +1,11 @@
 """Find impossible or implausible published times of a page over networks that differ only in RTT.
 
-A page load time can be too short for the RTT or the bytes. A saving can exceed the time of the handshakes:
-TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
-waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved. No
-bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
+A page load time can be too short for the RTT or the bytes. A saving can be impossibly large: TCP Fast
+Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT for each connection that the load
+waited for, one after another. The request after each handshake takes at least another RTT that cannot be
+saved. No bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
-Load times must also grow with the RTT, not much faster than it, and similarly with and without TFO."""
+Load times must also grow with the RTT, but not much faster than it, and similarly with and without TFO."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,8 +113,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row with the least room for handshakes, among the rows with a shorter RTT above 0.
-    Map it to None if there is no such row."""
+    """Map each RTT to the row with the smallest `room` for handshakes among the rows with a shorter RTT
+    above 0, or to None if there is no such row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -190,9 +190,9 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Compare three published rows, sorted by RTT. Yield a finding that doubts the last row if one of its two
-    times grows too slowly, and the other does not. A time grows too slowly if each ms of RTT adds less than
-    half as much time between the last two rows as between the first two."""
+    """Compare three published rows, sorted by RTT. Yield a finding that questions the last row if its time
+    without TFO grows too slowly but its time with TFO does not, or vice versa. A time grows too slowly if
+    each ms of RTT adds less than half as much time between the last two rows as between the first two."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

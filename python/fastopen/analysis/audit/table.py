@@ -71,7 +71,7 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs of loads if the printed improvement is their median; else 1 or None."""
+    """The number of pairs of loads whose median improvement is printed; 1 or None if it is not a median."""
     flight_off: str = "tcp"
     """The kind of connection without TFO, a key of FIRST_FLIGHTS."""
     flight_tfo: str = "tfo"

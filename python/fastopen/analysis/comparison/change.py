@@ -20,25 +20,25 @@ class Basis(StrEnum):
     EXACT = "exact"
     """The loads ran in virtual time without randomness, so the change is exact."""
     PAIRED = "paired"
-    """Loads of a repeat have equal random numbers in both runs, so the change is a median over repeats."""
+    """A repeat has the same random numbers in both runs, so the change is the median over repeats."""
     SAMPLES = "samples"
     """The loads are independent, so the change is the difference of two medians."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The change in a figure, such as the page load time, between two runs, and its median in each run."""
+    """The change in a figure such as the page load time. `before`, `after`: its median in each run."""
 
     before: float
     after: float
     difference: float
-    """The change in the figure's unit: of the medians or, for paired loads, the median of the changes."""
+    """The change in the figure's unit: the difference of the medians or, for pairs, the median difference."""
     percent: float | None
     """The change in percent of `before`; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
     """The interval of `stated`. Both ends are equal for exact changes. None if there are too few loads."""
     confidence: float | None = None
-    """The probability that `interval` contains the true median, 0 to 1; None if `interval` is a range."""
+    """The confidence level of `interval`, 0 to 1; None if `interval` is not a confidence interval."""
 
     @property
     def stated(self) -> float:
@@ -59,7 +59,7 @@ def change_of(
     change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
     the range of the central 90 % of the paired changes, not a confidence interval.
 
-    Return None if a run has no figures, if there is no pair, or if a relative change would be from 0."""
+    Return None if a run has no figures or no pairs, or if `relative` is set and a figure of `before` is 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

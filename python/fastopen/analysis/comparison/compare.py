@@ -50,7 +50,7 @@ class CellChange:
     reason: str
     """The reason why the second run's example load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
-    """True if both runs must have the same loads, but their evidence (such as retransmissions) differs."""
+    """True if the runs' loads should be identical, but their evidence (such as retransmissions) differs."""
 
     @property
     def name(self) -> str:
@@ -162,7 +162,7 @@ def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
     """Compare the critical paths of two example loads, one of each result. Return the waits that differ, and
-    the reason why the new load took longer. The reason can be empty."""
+    the reason why the second load took longer. The reason is empty if it did not, or if it is unknown."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

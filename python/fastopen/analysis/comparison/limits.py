@@ -39,7 +39,7 @@ class Limit:
     text: str
     measure: Measure
     bound: float
-    """The most extreme accepted change with its sign, in `unit`."""
+    """The change, with its sign, beyond which the limit is exceeded, in `unit`."""
     rising: bool
     """True if changes above the bound fail, False if changes below the bound fail."""
     unit: str
@@ -81,7 +81,7 @@ class LimitCheck:
 
     @property
     def failed(self) -> bool:
-        """Return True if the change certainly exceeds the limit, or if valid loads were lost."""
+        """Return True if the whole interval exceeds the limit, or if only the first run has a valid load."""
         return self.verdict in (LimitVerdict.FAILS, LimitVerdict.INVALID)
 
 

@@ -35,7 +35,7 @@ class Side:
     seeds: Mapping[tuple[int, int], int]
     """The seed of each load's emulated network, by (cell index, repeat number)."""
     bodies: Mapping[str, str]
-    """The digest of each page's recorded bodies, by name of the page. Pages without them are missing."""
+    """The digest of each page's recorded bodies, by name of the page. Pages without bodies are left out."""
 
 
 def read_side(folder: Path) -> Side:
@@ -133,7 +133,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield the factors that differ, but not those whose values are defaults that depend on other factors."""
+    """Yield the factors that differ, except those at a default that depends on other factors."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

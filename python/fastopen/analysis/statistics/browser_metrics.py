@@ -23,7 +23,7 @@ class BrowserMetrics:
     missing_screenshots: tuple[str, ...]
     """The error of each load that lacks a requested screenshot."""
     unmatched: tuple[str, ...] = ()
-    """Requests to which the recorded bodies have no response, each listed once."""
+    """Requests for which the recorded bodies contain no response, each listed once."""
     first_paints_ms: Mapping[int, float] = field(default_factory=dict)
     """First contentful paint (FCP) by repeat, for valid loads that have one."""
     largest_paints_ms: Mapping[int, float] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the figures that browsers reported, by cell index. Leave out cells that cannot have figures."""
+    """Return the figures that browsers reported, by cell index. Leave out cells whose settings yield none."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

@@ -33,7 +33,7 @@ FENCED_MIN: Final = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason (`kind`) why loads are invalid or were repeated, their number, and the message of one load."""
+    """A reason (`kind`) for invalid or repeated loads, the number of such loads, and one load's message."""
 
     kind: str
     loads: int
@@ -228,7 +228,7 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the kinds of reason why the loads are invalid, sorted. A load is counted once for each kind."""
+    """Return the reasons why loads are invalid, sorted by kind. A load counts once for each of its kinds."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 

@@ -161,8 +161,8 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return a row for each resample, with Spearman's correlation of each column with the last column. A row
-    of `weights` is a resample: the number of times that each page was drawn."""
+    """Return Spearman's correlations of the other columns with the last column, in a row for each resample.
+    A row of `weights` is a resample: the number of times that each page was drawn."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

@@ -17,7 +17,7 @@ class ListenerUse:
     place: str
     """Address and port, such as `0.0.0.0:80`."""
     queues: tuple[int | None, ...]
-    """The distinct limits on pending TFO connections (TCP_FASTOPEN) over the loads; None if unreadable."""
+    """The limits on pending TFO connections (TCP_FASTOPEN) in all loads, each once; None if unreadable."""
     connections: int
     """The number of connections that clients opened to the listener."""
     syn_data: int

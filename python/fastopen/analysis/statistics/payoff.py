@@ -86,7 +86,7 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     """Group middleboxes behind which TFO costs the same time (within ALIKE_MS) on every network. A group is
-    (names of the middleboxes, the items of `found` for the first of them). `found` has an item for each
+    (names of its middleboxes, items of `found` for the first of these). `found` has an item for each
     middlebox on each network. All items are for one page and kind of TFO cookies."""
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in grouped((one.path, one) for one in found).items():

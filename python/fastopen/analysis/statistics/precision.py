@@ -1,4 +1,4 @@
-"""Compute the precision of TFO's savings (the width of their intervals), and the repeats that it needs."""
+"""Compute the precision of TFO's savings (the width of their intervals), and the repeats still needed."""
 
 from collections import defaultdict
 from dataclasses import dataclass

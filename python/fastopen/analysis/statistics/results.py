@@ -43,7 +43,7 @@ class Results:
     published: dict[tuple[str, int], PublishedCell]
     """The published figures to compare with the measured results, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Figures from browsers, by cell index; only of cells whose settings produce such figures."""
+    """Figures that browsers reported, by cell index. Cells whose settings yield none are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Figures on the first packets of connections in the cell's first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Results:
     TLS session, by the indices of the slower and the faster cell."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Return a page's results by comparison (one row of its table), in order, and then by arm."""
+        """Map each comparison (row of the page's table), in the table's order, to its results by arm."""
         rows = grouped((one.cell.comparison, one) for one in self.cells if one.cell.page == page)
         return {row: {one.cell.arm.name: one for one in ones} for row, ones in rows.items()}
 

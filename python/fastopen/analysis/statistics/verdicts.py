@@ -54,8 +54,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
     """Return the sign of an effect, 1 or -1; 0 if the effect is too small to matter; None if the sign is
-    uncertain. The effect is too small if the size of `value` is below `matters`. If the confidence `interval`
-    contains 0, this must be true of all values in the interval."""
+    uncertain. If the confidence `interval` excludes 0, an effect is too small if its absolute `value` is
+    below `matters`. If the interval contains 0, this must be true of every value in the interval."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
