@@ -144,7 +144,7 @@ def _min_width(table: Table) -> int:
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
     """Return the table with all columns of settings except the last merged into one column. Its cells contain
-    text such as `RTT 20 ms`, or if `numbers` is not empty, the footnote number to which it maps this text."""
+    text such as `RTT 20 ms` or, if `numbers` is not empty, the number of the footnote with this text."""
     factors = _merged_factors(grid)
     if not factors:
         return grid

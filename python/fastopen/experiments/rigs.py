@@ -71,8 +71,8 @@ class Property(BaseModel):
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
     client processing are fitted to two times. `objects`: equal objects replace the page; number and size are
-    fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: the
-    same, with objects whose sizes have the ratios of the page's resources."""
+    fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: like
+    `objects`, but with sizes in the ratios of the sizes of the page's resources."""
 
     def is_about(self, page: str) -> bool:
         """Return True if the property may hold for this page."""
@@ -161,7 +161,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, those with few conditions first. `order` is the sort key of rigs of equal size."""
+        """Yield all rigs, those with the fewest conditions first. `order`: the sort key for equal sizes."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -175,7 +175,7 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return variants of `rig`: for each page, a variant with each combination of the conditions that
+        """Return variants of `rig`. For each page, they have all possible combinations of the conditions that
         hold only for this page (copies of conditions with `each_page`)."""
         found: list[Rig] = []
         for page in self.base.pages:
@@ -230,11 +230,11 @@ class RigSpace:
         return [*dict.fromkeys(page for one in self._of_all_pages for page in one.pages or ())]
 
     def is_copy(self, one: Property) -> bool:
-        """Return True if `one` is the copy, for a single page, of a condition with `each_page`."""
+        """Return True if a condition is a copy, made for a single page, of a condition with `each_page`."""
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """If `one` is the copy of a condition for a single page, return this condition; else return `one`."""
+        """Return the condition that `one` copies for a single page, or `one` itself if it is not a copy."""
         return self._of_all_pages.get(one, one)
 
     @cached_property

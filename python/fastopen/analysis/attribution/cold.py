@@ -1,4 +1,4 @@
-"""Compute how much of its duration a cold request spends waiting for the TCP handshake.
+"""Compute the part of a cold request's duration that it spends waiting for the TCP handshake.
 
 This reproduces Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google."""
