@@ -24,7 +24,7 @@ class Closing:
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
     """Delay SIGINT and SIGTERM until the `with` block ends, so that a signal cannot interrupt Popen and leave
-    its child process running. Do nothing in other threads: Python handles signals only in the main one."""
+    its child process running. Do nothing outside of the main thread: Python handles no signals there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors, each on a line. `message`, `place` and `remedy` are those of the first error."""
+    """Several InputErrors, one on each line. `message`, `place` and `remedy` are those of the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]

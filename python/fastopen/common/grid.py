@@ -101,7 +101,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return a column for each header, of the kind `key`: its entries identify the rows."""
+    """Return for each header a column of the kind `key`, whose entries identify the rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

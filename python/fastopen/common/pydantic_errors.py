@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return a dictionary for each problem or, if there are too many, one dictionary with their number."""
+    """Return a dictionary for each problem or, for more than MOST_LISTED, one with their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -72,7 +72,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Wrap each line to at most `width` characters, but keep numbers together with their unit `ms` or `%`."""
+    """Wrap lines to `width` characters, at most PROSE_MAX, but keep numbers with their unit `ms` or `%`."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)

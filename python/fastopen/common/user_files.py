@@ -24,7 +24,7 @@ _PARTS_OF_A_KEY: Final = re.compile(
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a file. Raises InputError if it cannot be read, or is a pipe or device, which may never end."""
+    """Open a file for reading. Raises InputError if it is unreadable, or may never end (a pipe or device)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(descriptor).st_mode

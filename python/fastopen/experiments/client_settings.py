@@ -95,7 +95,7 @@ def served_url(url: str, tls: Tls | None = None) -> str:
 
 
 def default_request_heads(of: ClientType) -> RequestHeads:
-    """Return the default of `request_heads`: `recorded` if the client can send recorded ones, else `own`."""
+    """Return the default of `request_heads`: `recorded` if the client can send recorded heads, else `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 

@@ -77,7 +77,7 @@ class Setup(Part):
 
 
 class ExperimentFacts(Part):
-    """The fields of an experiment whose names are also keys of its TOML file."""
+    """Fields that the models of an experiment and of its TOML file (`ExperimentSpec`) have in common."""
 
     name: str
     title: str = ""
@@ -149,7 +149,7 @@ class Experiment(ExperimentFacts):
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
-    """Return the default queue size in bytes of a link with this rate; None (no limit) if it is unlimited."""
+    """Return the default queue size in bytes of a link with this rate. For both, None means no limit."""
     if rate_bit_per_s is None:
         return None
     return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

@@ -161,7 +161,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, those with the fewest conditions first. `order`: the sort key for equal sizes."""
+        """Yield all rigs, from few conditions to many. `order`: the sort key of those with equally many."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -175,8 +175,8 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return variants of `rig`. For each page, they have all possible combinations of the conditions that
-        hold only for this page (copies of conditions with `each_page`)."""
+        """Return variants of `rig`: for each page, one with each combination of the conditions that hold
+        only for this page (copies of conditions with `each_page`). Keep the other conditions of `rig`."""
         found: list[Rig] = []
         for page in self.base.pages:
             copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]
@@ -398,8 +398,8 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Return the page with new resources. The first is its document with the new field values in `root`.
-    Each item of `others` adds a copy of this document with the field values in the item."""
+    """Return the page with new resources and no server think times: its document, with the field values in
+    `root`, and a copy of this document for each item of `others`, with the field values in the item."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     return page.model_copy(update={"resources": resources, "load_event_processing_us": 0, "explanations": ()})

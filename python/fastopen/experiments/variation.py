@@ -37,8 +37,8 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """The inputs that differ at random between repeats. A spread of 0.05 for `rtt` multiplies the RTT by
-    a random number from 0.95 to 1.05. Flags turn on other random inputs. `explanations`: choose one of the
+    """The inputs that differ at random between repeats. With a spread of 0.05, a repeat multiplies the input
+    by a random number from 0.95 to 1.05. Flags turn on other random inputs. `explanations`: choose one of the
     sets of server think times that fit the page's recording equally well. `start_phase`: begin loads in
     virtual time at a random phase of the kernel's timers. `order`: shuffle simultaneous requests."""
 
@@ -114,7 +114,7 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """A position from 0 to 1 in a page's list of sets of server think times. None: the first set."""
+    """A position from 0 to 1 among a page's sets of server think times. None: the set in its resources."""
     start_phase: int
     order: bool
 

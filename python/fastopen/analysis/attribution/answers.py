@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A table row (`place`) in which the saving by TFO is known. `headline`: the result with TFO."""
+    """A row (`place`) of a page's table, with its saving by TFO. `headline`: the result with TFO."""
 
     place: Place
     headline: CellResult

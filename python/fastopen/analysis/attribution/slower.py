@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase for each kind of packet that `after` has more of. `way`: direction, `up` or `down`."""
+    """Yield a phrase on each kind of packet that `after` has more of than `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -438,7 +438,7 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
     It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
-    `Factor.question`). `increases`: slowdowns in this row, then in all rows that the sentence is about."""
+    `Factor.question`). `increases`: the slowdown in this row, then in each row that the sentence covers."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

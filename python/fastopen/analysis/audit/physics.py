@@ -1,9 +1,9 @@
 """Find impossible or implausible published times of a page over networks that differ only in RTT.
 
-A page load time can be too short for the RTT or the bytes. A saving can be impossibly large: TCP Fast
-Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT for each connection that the load
-waited for, one after another. The request after each handshake takes at least another RTT that cannot be
-saved. No bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
+A page load time can be too short for the RTT or the bytes. A saving can exceed the time of the handshakes:
+TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT for each connection that the
+load waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved.
+No bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
 Load times must also grow with the RTT, but not much faster than it, and similarly with and without TFO."""
 

@@ -27,7 +27,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change in a figure such as the page load time. `before`, `after`: its median in each run."""
+    """The change in a figure such as the page load time between two runs. `before`, `after`: its medians."""
 
     before: float
     after: float
@@ -38,7 +38,7 @@ class Change:
     interval: tuple[float, float] | None
     """The interval of `stated`. Both ends are equal for exact changes. None if there are too few loads."""
     confidence: float | None = None
-    """The confidence level of `interval`, 0 to 1; None if `interval` is not a confidence interval."""
+    """The confidence level of `interval`, 0 to 1; None if it is a range, not a confidence interval."""
 
     @property
     def stated(self) -> float:
@@ -59,7 +59,7 @@ def change_of(
     change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
     the range of the central 90 % of the paired changes, not a confidence interval.
 
-    Return None if a run has no figures or no pairs, or if `relative` is set and a figure of `before` is 0."""
+    Return None if a run has no figures, if PAIRED finds no pair, or if a relative change would be from 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

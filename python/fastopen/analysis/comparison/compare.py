@@ -162,7 +162,7 @@ def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
     """Compare the critical paths of two example loads, one of each result. Return the waits that differ, and
-    the reason why the second load took longer. The reason is empty if it did not, or if it is unknown."""
+    the reason why the second load took longer: empty if it did not, if unknown, or if the pages differ."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

@@ -13,7 +13,7 @@ from fastopen.runs import LoadRow, RunStore
 @dataclass(frozen=True)
 class BrowserMetrics:
     """Figures that a browser reported on the loads of a cell. The first three are numbers of requests:
-    medians over the valid loads, or None if the browser had not visited the page before."""
+    medians over the valid loads; None if there are none, or on the browser's first visit to the page."""
 
     requests: float | None
     from_cache: float | None
