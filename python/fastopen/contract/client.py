@@ -70,7 +70,7 @@ class Client(Part):
     processing_scale: Scale = 1.0
     """The factor by which the page's processing times are multiplied; null: 1. `mget` ignores these times."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """The phases of resources to load; `load` is required. null: the default."""
+    """The phases of resources to load; `load` is required. null: `load` and `async`."""
     fixed_scripts: bool = False
     """True if the page's scripts get the same times and random numbers in each load (only in `chromium`):
     `Date` begins at the recording's time and advances with each call. `Math.random` has a fixed sequence."""
@@ -86,8 +86,8 @@ class Client(Part):
     page's `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always
     have this size."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
-    """The time without a complete QUIC handshake, counted for each host, after which the loader also opens a
-    TCP connection with HTTP/2. The loader then uses the connection that is ready first. null: only QUIC."""
+    """The time that a QUIC handshake with a host may take before the loader also opens a TCP connection with
+    HTTP/2 to this host. The loader then uses the connection that is ready first. null: only QUIC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -132,8 +132,8 @@ def _has(setting: str, client: ClientType) -> bool:
 def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
-    """Raise an error about the settings `keys` if `can` returns False for the client's type. The error has
-    `message` and a remedy: the clients for which `can` returns True, and `otherwise` unless it is empty."""
+    """Raise an error with `message` about the settings `keys` if `can` returns False for the client's type.
+    Its remedy lists the clients for which `can` returns True, and the alternative `otherwise`, if any."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

@@ -62,7 +62,7 @@ class ClientType:
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps HTTP versions to the words that replace HTTP in `command_line`, if not the versions themselves."""
+    """Maps HTTP versions to the words that replace HTTP in `command_line`; by default, the version itself."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Maps each HTTP version that only some builds of the client support to the name of the feature that the
     client's `--version` prints if its build supports the version."""
@@ -96,7 +96,7 @@ class ClientType:
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     works_with_servers: bool = False
-    """True if the client can use an external server (`--server`): the client itself reports its requests."""
+    """True if the client can use an external server (`--server`), because it reports its requests itself."""
     deterministic: bool = True
     """True if the client itself adds no randomness, so loads in virtual time can repeat exactly."""
     start_s: float = 0.0
@@ -109,9 +109,9 @@ class ClientType:
     """Loads of separate jobs that can run in parallel on a core in real time (engine `host`) without changing
     results (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """The world program is ended if it writes no record for a load's time limit plus this number of seconds,
-    in which it builds and measures the network, fetches cookies and starts the client. The launcher of the
-    virtual engine ends a silent kernel earlier."""
+    """Seconds added to a load's time limit for building and measuring the network, fetching cookies and
+    starting the client. If the world program writes no record for this total time, it is ended. The launcher
+    of the virtual engine ends a silent kernel earlier."""
 
     @property
     def http_versions(self) -> frozenset[str]:

@@ -120,7 +120,7 @@ class Job(Part):
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of each load."""
     start_phase_us: Annotated[int, Field(ge=0, le=60_000_000)] = 0
-    """In virtual time: the time from a multiple of the kernel's timer period (16.384 s) to a load's start."""
+    """In virtual time, a load starts this long after a multiple of the kernel's timer period (16.384 s)."""
     shuffle_equal_requests: bool = False
     """True if the loader requests resources that become known at the same byte of a response in an order
     drawn from the seed. Otherwise it requests them in the page's order."""

@@ -50,7 +50,7 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request; null: none did."""
     queued_ns: Nanoseconds | None
-    """The time at which the client knew of the resource and had done its processing before the request."""
+    """The time at which the client was ready to request the resource, after any processing before it."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
@@ -285,8 +285,8 @@ class Listener(RecordPart):
     """The address of a host, or the wildcard address."""
     port: Count
     fastopen_queue: Count | None
-    """The number of connections with data in their SYN that may wait for the end of their handshake
-    (TCP_FASTOPEN), 0 if there is no queue; the smallest of all listeners. null: it could not be read."""
+    """The size of the smallest Fast Open queue (TCP_FASTOPEN) of these listeners: the number of connections
+    with data in the SYN that may wait for the handshake's end. 0: no queue; null: it could not be read."""
     connections: Count
     """The number of the load's connections to these listeners."""
     syn_data: Count
@@ -303,7 +303,7 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The kernel's numbers of connections to an external server, which may be a reverse proxy (`upstream`).
+    """The connections to an external server, and from it to the origins behind it, as the kernel counts them.
     The counter TCPFastOpenListenOverflow of the origin servers shows whether a TFO queue was full."""
 
     listeners: Items[Listener]
@@ -321,9 +321,9 @@ class LoadRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """True if the load counts."""
+    """True if the load's evidence meets its expectation, so that its results can be used."""
     invalid: Items[Invalid]
-    """The reasons why the load does not count."""
+    """The reasons why the load is invalid; empty for a valid load."""
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count

@@ -119,10 +119,10 @@ class Network(Part):
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The probability that each host in `path_hosts` is behind the middlebox. The job's seed decides."""
     names: NameLookup = "none"
-    """The client's source of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind the
-    link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast
-    Open if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection
-    with HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
+    """The protocol for lookups of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind
+    the link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with
+    Fast Open if the load uses it. `dot`: over one TLS connection (RFC 7858). `doh`: over one HTTPS connection
+    with HTTP/2 and a GET for each name (RFC 8484). `dot` and `doh` use the job's `tls` in every load."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queueing delay; null: the link's RTT. If the RTTs differ, fastopen's
     program implements the link, not the kernel."""

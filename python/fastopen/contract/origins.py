@@ -29,7 +29,7 @@ class Origins(Part):
 
     http: _InJobs = "1.1"
     """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host
-    of a page speaks the version that its recording names, or HTTP/1.1."""
+    of a page speaks its recorded version (or an older one if unsupported), or HTTP/1.1 if it has none."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` is."""
     http3_hosts: list[str] = Field(default_factory=list)
@@ -159,8 +159,8 @@ class Tls(Part):
     """The kind of certificates, which sets `chain_bytes` if that is missing. Origins always sign with ECDSA;
     larger keys and signatures are padding. null: only `chain_bytes` sets the size."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
-    """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
-    If missing, the size for the kind in `certificates`, if there is one."""
+    """The size of the certificates that an origin sends, raised to their smallest possible size if needed.
+    If missing, the size for the kind in `certificates`, or 3,500 if that is null."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) of origins and loader. Other clients offer their own."""
     ech: Literal["none", "grease"] = "none"

@@ -8,7 +8,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class RecordPart(BaseModel):
-    """Base class of records and their parts. It ignores unknown keys, and rejects values of a wrong type."""
+    """Base class of records and their parts. It ignores unknown keys and rejects values of the wrong type."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 
@@ -22,7 +22,7 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """Statistics of one direction of the link: packets, bytes, drops, and delays after due times."""
+    """Statistics of one direction of the link: packets, bytes, drops, and the lateness of packets."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""
@@ -39,11 +39,11 @@ class LinkUse(RecordPart):
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
-    """The median delay of packets after their due times, in microseconds."""
+    """The median lateness in microseconds: the time from when a packet was due until it left the link."""
     late_us_p99: Count
-    """The 99th percentile of the delays of packets after their due times, in microseconds."""
+    """The 99th percentile of the lateness of packets, in microseconds."""
     late_us_max: Count
-    """The longest delay of a packet after its due time, in microseconds."""
+    """The largest lateness of a packet, in microseconds."""
 
 
 class Link(RecordPart):

@@ -143,8 +143,8 @@ class ServerCore(RecordPart):
     stolen_us: Count
     """Time that the hypervisor took."""
     server_threads_us: Count
-    """Time in which the server's threads ran (`schedstat`), including interrupts of these threads: all time
-    spent on the server, except softirqs on an idle core."""
+    """Time in which the server's threads ran (`schedstat`), including interrupts while they ran. It covers
+    all work for the server, except softirqs on a core that was idle."""
 
 
 class TransactionsRecord(RecordPart):
@@ -156,9 +156,9 @@ class TransactionsRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """True if the transactions count."""
+    """True if the results of the transactions are valid."""
     invalid: Items[Invalid]
-    """The reasons why the transactions do not count. Overload, a flood or a new key are not such reasons."""
+    """The reasons why the results are invalid. Overload, a flood or a new key does not make them invalid."""
     started_unix_ms: Count
     """The time at which transactions began, in milliseconds since 1970 (UTC)."""
     cookies_before: Count
@@ -166,7 +166,7 @@ class TransactionsRecord(RecordPart):
     begun: Count
     """The number of transactions that began."""
     not_begun: Count
-    """The number of due transactions that never began, because 20,000 ran already or no address was left."""
+    """The number of due transactions that never began, because 20,000 were running or no address was left."""
     arrived_over_us: Count
     """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count
