@@ -1,4 +1,4 @@
-"""Pass recorded responses to programs that emulate networks, in an unnamed file, which no crash leaves."""
+"""Pass recorded responses to programs that emulate networks. A crash leaves no file: the file is unnamed."""
 
 from typing import IO
 

@@ -33,8 +33,8 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 def with_programs(job: Job) -> Job:
     """Return a copy of the job in which the external programs that load and serve its page have absolute
-    paths. For a known client, such as curl, set the exit codes that stand for HTTP errors. Isolate a known
-    client in /usr from the user's files. Raises MachineError if a program is not found."""
+    paths. For a known client, such as curl, set the exit codes that stand for HTTP errors. If a known client
+    is installed in /usr, isolate it from the user's files. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]

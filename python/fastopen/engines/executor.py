@@ -117,8 +117,8 @@ class ExecutorEngine:
 
 
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a finished task and "". Raises the task's InputError or MachineError, and
-    MachineError if all workers are lost. For other errors, return no events and the error's text."""
+    """Return the events of a finished task and "", or no events and the text of an unexpected error. Raises
+    the task's InputError or MachineError, and MachineError if all workers are lost."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
@@ -135,7 +135,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent, except a job's first start, which `run` has yielded."""
+    """Yield the event that a worker sent, unless it is a job's first start, which `run` has yielded."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)

@@ -49,7 +49,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in its own process, as `Engine.run` does. If a process fails, another
+        """Run jobs as `Engine.run` does, with one process for each batch of jobs. If a process fails, another
         process runs the jobs of the batch that had not begun."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _WorldProcesses(self._command, packed, self._cores) as worlds:

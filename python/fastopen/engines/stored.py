@@ -86,7 +86,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of the other engine, `made`. Hold back the records of each job in `inputs_by_job`
+        """Yield the other engine's events (`made`). Hold back the records of each job in `inputs_by_job`
         until its result is stored. `jobs` maps ids to jobs, and `inputs_by_job` ids to `Result.inputs`."""
         held: dict[str, list[Event]] = {}
         for event in made:

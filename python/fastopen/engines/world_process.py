@@ -168,6 +168,6 @@ class WorldProcess:
         return f"; its last line: {lines[-1].strip()}" if lines else ""
 
     def close(self) -> None:
-        """Kill the program if it still runs, reap it, and close its pipes."""
+        """Kill the program if it is still running, reap it, and close its pipes."""
         with self.process:
             self.process.kill()

@@ -60,7 +60,7 @@ class RunProgress:
     invalid: int
     """The number of finished loads whose last attempt is invalid."""
     repeated: int
-    """The number of attempts after the first, at loads that the machine disturbed."""
+    """The number of further attempts at loads that the machine disturbed."""
     left: int
     """The number of unfinished loads in this round. Rounds after the first repeat disturbed loads."""
 
@@ -186,8 +186,8 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """Maps the id of a load, which stands for a use of TFO, to None if such a load was valid in any job,
-    otherwise to the page, setup and reasons of the invalid load of each job."""
+    """By the id of a load, which is the same for all loads with one use of TFO: None if such a load was valid
+    in any job, otherwise a mapping from each job to the page, setup and reasons of its invalid load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     faults: dict[str, str | None] = field(default_factory=dict)

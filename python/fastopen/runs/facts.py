@@ -44,8 +44,8 @@ class Until(Part):
 
 
 class Watched(Part):
-    """The data to store for each page load in addition to its record: packets, or samples of TCP's state. A
-    job has fields with these names."""
+    """The data to store for each page load in addition to its record: packets, or samples of TCP's state.
+    Jobs have fields with the same names."""
 
     packets: bool = False
     tcp_trace: bool = False

@@ -16,8 +16,8 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 
 class LoadRow(NamedTuple):
     """The main results of one attempt at a page load. `job` is the id of its job, and `cell` the index of its
-    cell: its page, network, setup, engine and use of TFO. On `syn_data_connections` of the `connections`, SYN
-    data was acknowledged. `invalid` has a (kind, detail) for each reason why the load is not `valid`."""
+    cell: its page, network, setup, engine and use of TFO. `syn_data_connections` is the number of connections
+    with acknowledged SYN data. `invalid` has a (kind, detail) for each reason why the load is not `valid`."""
 
     # This is a tuple because a run has up to a million rows. Creating dataclasses takes five times as long.
     job: str
@@ -28,7 +28,7 @@ class LoadRow(NamedTuple):
     connections: int
     syn_data_connections: int
     handshakes_ns: int
-    """The longest sum of handshake times along the dependencies of requests."""
+    """The largest sum of handshake times over any chain of dependent requests."""
     retransmitted: int
     """The number of segments that client and origins retransmitted in total."""
     invalid: tuple[tuple[str, str], ...]

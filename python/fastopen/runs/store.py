@@ -1,4 +1,4 @@
-"""Write a run into its store, an SQLite database on disk or in memory, and commit each load at once."""
+"""Write a run into its store, an SQLite database on disk or in memory, and commit each load immediately."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ FLUSH_INTERVAL_S: Final = 0.1
 
 
 class DiskSync:
-    """A thread that flushes a file to the disk soon after each call of `wake`, which returns at once.
+    """A thread that flushes a file to the disk soon after each call of `wake`, which returns immediately.
 
     If the machine stops before the flush, the last loads are lost, and resuming the run repeats them."""
 
@@ -143,7 +143,7 @@ class RunStore(RunReader):
             self._lock.close()
 
     def pending(self) -> dict[str, list[str]]:
-        """Return the ids of the loads that are still to run or to repeat, in planned order, by job id."""
+        """Map the id of each unfinished job to the ids of its loads to run or to repeat, in planned order."""
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
         with self._parsing("the plan"):
@@ -274,8 +274,8 @@ class RunStore(RunReader):
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts at a page load that is invalid for reasons of these `kinds`.
 
-    It is 3 to 10 if the machine caused all these reasons, for example because it was busy. Otherwise it is 1.
-    With `exact`, the load is deterministic, and has 3 attempts only if its emulated network had a fault."""
+    It is 3 to 10, depending on the kinds, if the machine caused all of them, for example because it was busy.
+    Otherwise it is 1. With `exact` (a deterministic load), it is 3 only if its network had a fault."""
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 

@@ -39,11 +39,11 @@ class _Cached(BaseModel):
     format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
-    """The best explanation of the recording, then others that fit equally well."""
+    """The explanation that fits the recording best, then others that fit about equally well."""
 
 
 class _Recording:
-    """A recorded page, and the state of the search for its server think times by loading it repeatedly."""
+    """A recorded page, and the search for its server think times, which loads the page repeatedly."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None
@@ -73,8 +73,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search for server think times. `records` are the records of the loads of the pages in
-        `wanted`. None ends the search, because its time limit is reached."""
+        """Continue the search for server think times with the records of the loads that it requested, one for
+        each page in `wanted`. If `records` is None, the time limit was reached: end the search."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -97,8 +97,8 @@ def calibrated(
     """Return the pages, with queueing delay removed from the server think times of recorded pages. To find
     the queueing delay, load each page over the network of its recorder, in virtual time. A page stays
     unchanged if this network is unknown, or if this machine has no kernel for virtual time. If its loads
-    fail, it gets only a note. `within_s` is the time limit for each group of pages that are loaded at once.
-    `progress` receives a text about the current page, and the numbers of finished pages and of all pages."""
+    fail, only a note is added to it. `within_s` limits the time for each group of pages that are loaded at
+    once. `progress` receives a text about the current page, and the numbers of finished pages and of all."""
     pages = list(imported)
     networks = {
         place: network

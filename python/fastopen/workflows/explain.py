@@ -121,12 +121,12 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `tried` has our results so far, and `candidates` has rigs to try, small ones first. `known` has times of
-    earlier loads. `loads` and `requests` are the numbers of page loads and their requests so far, including
-    known loads. `_keys` has a number for each page under its conditions. By this number, `candidates` lists
-    the pages of a rig, and `_loaded` has times and the published results to which the page was fitted.
-    `_fits` has fitted pages by `PageOnRig.fit_key`, and `_last_fits` the last page for each name and way to
-    fit."""
+    `tried` maps rigs to our results so far, and `known` has times of earlier searches. `loads` and `requests`
+    count page loads and their requests so far, including known loads. `_keys` gives each page with its
+    conditions a number. `candidates` maps rigs to try, those with few conditions first, to the numbers of
+    their pages. `_loaded` maps a number to the page's times, and the published results to which the page was
+    fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` has the page that was fitted
+    last, by the page's name and the property that is fitted, such as `hosts`."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -160,7 +160,7 @@ class RigSearch:
         return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
 
     def load(self, rigs: Iterable[Rig]) -> None:
-        """Load pages on `rigs` that were not tried, and on equivalent rigs with fewer conditions."""
+        """Load the pages of the untried rigs in `rigs`, and of equivalent rigs with fewer conditions."""
         new = {
             one: self._keys_of(one)
             for rig in rigs
@@ -188,7 +188,7 @@ class RigSearch:
             self.tried[rig] = self._tried(rig, keys)
 
     def _keys_of(self, rig: Rig) -> list[int]:
-        """Return a number for each page, equal for all rigs with the same conditions of the page."""
+        """Return a number for each page. Rigs that set the same conditions for a page share its number."""
         owns = ((page, self.space.of_page(rig, page)) for page in self.pages)
         return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 

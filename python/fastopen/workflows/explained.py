@@ -40,8 +40,8 @@ class CellTimes:
 @dataclass(frozen=True)
 class Tried:
     """A set of assumed test conditions (`rig`), and our mean load times under it. `times` maps each published
-    result (one page over one network) to our times. `fitted` has the results to whose times without TFO our
-    page was fitted. `cells_of_other_tables` has results that affect only `points` and `rank`."""
+    result (one page over one network) to our times. `fitted` has the published results whose times without
+    TFO our page was fitted to. Results in `cells_of_other_tables` affect only `points` and `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -71,7 +71,7 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        """Return the number of savings that agree with published savings, except those of other tables."""
+        """Return the number of savings that agree with published ones, except `cells_of_other_tables`."""
         return len(self.agreeing_cells - self.cells_of_other_tables)
 
     @property
@@ -91,7 +91,7 @@ class Tried:
     @cached_property
     def rank(self) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key that is lowest for the best set of test conditions: the set with the most points.
-        If points are equal, more agreement is better, and then fewer conditions."""
+        Break ties by more agreeing savings and times, then by fewer conditions."""
         agreement = len(self.agreeing_cells) + len(self.times_agreeing_cells)
         named = [(one.name, one.value) for one in self.rig]
         return -self.points(frozenset(self.times)), -agreement, len(self.rig), named
@@ -100,7 +100,7 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `tried` has our load times under each rig. `findings` has an audit's doubts about figures."""
+    `cells`. `tried` has our load times under each rig, and `findings` the results of `fastopen audit`."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -158,13 +158,13 @@ class Explained:
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. Each
-        prediction ignores the page's own results. With only one page, it has no results to build on."""
+        prediction ignores the page's own results, so with only one page it uses no published results."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
         return self._validation(pages.values()).correct()
 
     def predicted_gained(self, one: Property) -> int:
-        """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets
-        of test conditions in which `one` holds for a page."""
+        """Return the number of correct predictions (`predicted`) that are lost if the cross-validation leaves
+        out all sets of test conditions that set the condition `one` for any page."""
         original = self.space.original(one)
         about = [number for number, page in enumerate(self._pages) if one.is_about(page)]
         others = [
@@ -187,8 +187,8 @@ class Explained:
 
     @cached_property
     def _distinct(self) -> Mapping[tuple[Rig, ...], Tried]:
-        """Map the conditions of each page, in order, to the best rig that results in them. Several rigs can
-        do so, because a condition can be set for all pages or for each page."""
+        """Map each tuple of conditions, one item for each page, to the best rig that sets these conditions.
+        Several rigs can do so, because a condition can be set for all pages or for each page."""
         return {
             tuple(self.space.of_page(one.rig, page) for page in self._pages): one
             for one in sorted(self.tried, key=lambda one: one.rank, reverse=True)
@@ -342,7 +342,7 @@ class CrossValidation:
 
     @cached_property
     def _points(self) -> list[list[int]]:
-        """Return a list for each group: the points of each rig without the group's published figures."""
+        """Return, for each group, the points of each rig for the published figures outside the group."""
         every = frozenset(self.tried[0].times)
         return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
 

@@ -36,8 +36,8 @@ LINE: Final = TypeAdapter(tuple[str, tuple[LoadTime, ...]])
 
 
 class KnownTimes:
-    """Page load times by digest of the job. With a `maker` (program and kernel), they are kept in a file of
-    the user's cache folder, one line of JSON for each job. Without a `maker`, they stay in memory."""
+    """Page load times, by a digest of their job. With a `maker` (program and kernel), they are stored in a
+    file in the user's cache folder, one line of JSON for each job. Without a `maker`, they stay in memory."""
 
     def __init__(self, maker: Maker | None = None) -> None:
         self._file = None if maker is None else cache_folder(FOLDER) / f"{maker.digest}.jsonl"
@@ -50,14 +50,14 @@ class KnownTimes:
         return hashlib.sha256(job.model_dump_json(exclude={"id"}).encode()).hexdigest()[:KEY_CHARS]
 
     def get(self, job: Job) -> tuple[LoadTime, ...] | None:
-        """Return the times of a job whose id is its `key`; None if they are not known."""
+        """Return the times of a job's loads; None if not all are known. The job's id must be its `key`."""
         times = self._times.get(job.id, ())
         return times if {one.load for one in times} == {one.id for one in job.loads} else None
 
     def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
         """Yield (id of the job, time) for each load in `events`, which come from an engine that runs `jobs`.
-        At the end of a job whose id is its `key`, keep its times. Do not keep times that the machine may have
-        changed: if it made a load fail, or if the engine started the job again, which repeats only some
+        At the end of a job that can be stored, keep its times; its id must be its `key`. Keep no times if the
+        machine may have made a load invalid, or if the engine started the job again, which repeats only some
         loads. If the file cannot be written, keep times in memory."""
         lasting = {job.id for job in jobs if can_be_stored(job)}
         times: defaultdict[str, list[LoadTime]] = defaultdict(list)
@@ -85,7 +85,7 @@ class KnownTimes:
 
 
 def _read(file: Path) -> Iterator[tuple[str, tuple[LoadTime, ...]]]:
-    """Yield the keys and times in a file. Skip damaged lines, which a killed search may leave."""
+    """Yield the keys and times in a file. Skip damaged lines, which a killed search may have left."""
     with suppress(OSError):
         if file.stat().st_size > MAX_BYTES:
             file.unlink()

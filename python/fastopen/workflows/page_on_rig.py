@@ -24,10 +24,10 @@ BYTES_MAX: Final = 200_000_000
 @dataclass(eq=False)
 class PageOnRig:
     """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, by
-    index of the network and arm (`off`: without TFO). The page may be fitted to published times without TFO
-    (`_published_ms`) over the networks in `fitted_to`: its number of objects (`_objects`), their total size
-    (`_bytes`) and the client's processing time (`added_ms`) change. `_best_fit` is the best (number, size) so
-    far, and `fit_error` is the largest relative error of its load times."""
+    index of the network and arm (`off`: without TFO). A fit changes the number of objects (`_objects`), their
+    total size (`_bytes`) and the client's processing time (`added_ms`), to bring load times without TFO near
+    the published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is the best (number,
+    size) so far, and `fit_error` is the largest relative error of its load times."""
 
     reproduction: Reproduction
     page: Page
@@ -171,8 +171,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`), if it is fitted: the published load time
-        without TFO (in ms, by network in `off_ms`) minus the measured time, over one network."""
+        """Set the client's assumed processing time (`added_ms`), if it is fitted, to the published load time
+        without TFO (in ms, by network in `off_ms`) minus ours over the same network, but at least to 0."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -51,8 +51,8 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield changes that may shorten a run, in the order to try them, as pairs of new values of fields and a
-    description. Settings in `asked` stay as they are. `auto` is the engine to use for "auto"."""
+    """Yield changes that may shorten a run, in the order to try them. A change is a pair: new values by
+    field, and a description. Settings in `asked` are not changed. `auto` is the engine to use for "auto"."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]

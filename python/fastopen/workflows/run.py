@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders with the pages, read with the next three options. A resumed run reads only bodies."""
+    """Files and folders with pages (see the next three fields). A resumed run reads only bodies from them."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -141,7 +141,7 @@ class ExecutedRun(Closing):
     results: Results
     until: UntilInterval | None
     outcome: RunOutcome | None
-    """The outcome of the execution; None if the run was finished before."""
+    """The outcome of the execution; None if the run had already finished."""
     results_store: ResultsStore | None = None
     """The store of results that was used, if any."""
     tasks_lost: int = 0
@@ -156,8 +156,8 @@ def run_experiment(
     """Start a run of the experiment, or resume the run in `options.output`, and execute it. `observe`
     receives the run before its execution.
 
-    On KeyboardInterrupt, stop and return. Raises InputError if the experiment, its pages and the options do
-    not fit together, or if the folder holds a run of another experiment. Raises MachineError if this machine
+    On KeyboardInterrupt, stop and return. Raises InputError if the experiment, its pages and the options
+    are incompatible, or if the folder holds a run of another experiment. Raises MachineError if this machine
     cannot execute the run. Finished loads are kept in any case."""
     if not imported:
         raise InputError("the inputs contain no page")

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
     """Connect to the Dask scheduler at `address`, and yield an executor that runs tasks on its workers. Also
-    yield the number of tasks that the workers run at once. At the end, wait for tasks that still run.
+    yield the number of tasks that the workers run at once. At the end, wait for tasks that are still running.
 
     Raises MachineError if Dask is not installed, or if the scheduler does not answer or has no workers."""
     try:
@@ -105,7 +105,7 @@ class DaskExecutor(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no further tasks. With `cancel_futures`, cancel open tasks. With `wait`, return only when no
-        worker runs a task of this executor any more."""
+        worker is running a task of this executor."""
         self._over.set()
         for future in list(self._open) if cancel_futures else ():
             future.cancel()
@@ -113,7 +113,7 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Return True if a worker still runs a task of this executor; False if the scheduler is gone."""
+        """Return True if a worker is running a task of this executor; False if the scheduler is gone."""
         if self._client.status != "running":
             return False
         try:

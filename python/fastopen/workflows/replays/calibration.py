@@ -165,7 +165,7 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
     """Correct the positions in bodies at which the client discovers resources. Then search for server think
     times in two directions: upwards from 0, and downwards from the imported think times. `certain` has the
-    indices of resources whose responses no queue delayed."""
+    indices of resources whose responses were not delayed by a queue."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.errors.waits_us.keys()

@@ -131,7 +131,7 @@ def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
     """Return the step on the critical path whose predicted duration differs most from the measured duration;
-    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` of `original`."""
+    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, `measured` one of `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {

@@ -78,7 +78,7 @@ class Rules:
     waits: bool = True
     """Let HTTP/1.1 requests wait for a connection as recorded; if False, until one of six is free."""
     names: NameLookup = "none"
-    """The protocol of emulated name lookups. With `none`, lookups are delays as recorded."""
+    """The protocol of emulated name lookups. With `none`, lookups only delay requests, as recorded."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Replay:
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """Return the page as the replay loads it. If any host has HTTP/3, such hosts get https URLs, and
-        other hosts get http URLs. Ports do not change."""
+        """Return the page as the replay loads it. If any host uses HTTP/3, URLs of hosts with HTTP/3 become
+        https, and all other URLs become http. Ports do not change."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -207,8 +207,8 @@ def _sent_together(
     delays: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return the delay of each request in ms, as in `delays` or longer. If requests to a host in `shared`
-    (HTTP/2 or HTTP/3) were sent almost together, longer delays let the replay send them together."""
+    """Return the delay of each request in ms: `delays`, but longer for some requests, so that the replay
+    sends requests together if they were sent almost together to a host in `shared` (HTTP/2 or HTTP/3)."""
     # They were sent together, in order, when the connection was ready. But recordings round each duration. An
     # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
     longer = list(delays)
