@@ -72,7 +72,7 @@ class InvalidKind(StrEnum):
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"
-    """The world program failed. Only the Python code writes this kind."""
+    """The world program failed. The Python code reports this kind, not the world program itself."""
 
 
 class Invalid(RecordPart):

@@ -275,7 +275,7 @@ class Browser(RecordPart):
     frames_dropped: Count = 0
     """The number of screenshots that were left out, since a load keeps at most 4 MiB of screenshots."""
     dialogs: Count = 0
-    """The number of dialogs that the page opened (`alert` and the like). Each was answered at once."""
+    """The number of dialogs that the page opened (`alert` and the like). Each was answered immediately."""
 
 
 class Listener(RecordPart):
@@ -351,7 +351,7 @@ class LoadRecord(RecordPart):
     given_up: GivenUp = GivenUp()
     counters: Counters
     link: Link | None
-    """The use of the link; null: the world program failed, and the Python code wrote the record."""
+    """The use of the link; null: the world program failed, so the Python code wrote the record."""
     cross: CrossTraffic | None = None
     """Cross traffic; null: none was requested."""
     server: Server | None = None

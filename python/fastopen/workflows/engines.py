@@ -76,8 +76,8 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map engines to the factor by which other processes now slow down their loads. Only `virtual` has a
-    factor, because `host` is hardly affected. `parallel` maps engines to the number of loads at once."""
+    """Map engines to the factor by which other processes currently slow down their loads. Only `virtual` has
+    a factor: `host` is hardly affected. `parallel` maps engines to the number of loads that run at once."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))
@@ -110,7 +110,7 @@ class EngineSet:
     ) -> "EngineSet":
         """Set up the engines that a plan needs.
 
-        `kernel` is the user's choice for virtual time. `parallel` is the number of emulated networks at once.
+        `kernel` is the user's choice for virtual time. `parallel` is the number of networks emulated at once.
         For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
         of a store of results. `executor` runs loads in virtual time instead of this process. Raises
         InputError if the kernel's name, store or executor cannot be used. Raises MachineError if the program

@@ -21,7 +21,7 @@ def measured(
     """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
     with and without TFO. Return page load times in ns; None for an invalid load. Keys are tuples such as
     ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. `jobs` is the maximum number
-    of emulated networks at once. `watch` is called after each event."""
+    of networks emulated at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:

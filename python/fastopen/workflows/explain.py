@@ -58,8 +58,8 @@ def explain(
     known: KnownTimes | None = None,
 ) -> Explained:
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
-    virtual time under many sets of the possible conditions (`space`). `jobs` is the number of emulated
-    networks at once. `watch` receives the number of finished page loads and the number planned so far.
+    virtual time under many sets of the possible conditions (`space`). `jobs` is the number of networks
+    emulated at once. `watch` receives the number of finished page loads and the number planned so far.
     `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
     conditions are invalid or no figures are published, and MachineError if this machine has no kernel for
     virtual time."""
@@ -89,7 +89,7 @@ def explain(
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
     """Return the number of possible rigs (test conditions of published figures), and the estimated seconds
-    to load pages on all of them. `jobs` is the number of emulated networks at once."""
+    to load pages on all of them. `jobs` is the number of networks emulated at once."""
     _cells(space)  # raises InputError without published figures
     each: dict[EngineName, int] = {
         "virtual": VirtualEngine(find_program(), kernels.find(), jobs).parallel,

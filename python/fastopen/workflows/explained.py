@@ -137,7 +137,7 @@ class Explained:
 
     def gained(self, one: Property) -> int | None:
         """Return the number of published savings that agree with ours under the test condition `one` by
-        itself, minus the number that agree under no condition. None if `one` was not tried by itself."""
+        itself, minus the number that agree without any condition. None if `one` was not tried by itself."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
@@ -201,8 +201,8 @@ class Explained:
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
         """Return the published results for which the test condition `one` by itself changes whether our
-        saving agrees. An item is (published result, our saving in percent under no condition, our saving
-        under only `one`). The list is empty if `one` was not tried by itself."""
+        saving agrees. An item is (published result, our saving in percent without any condition, our
+        saving under only `one`). The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []

@@ -17,7 +17,7 @@ DRAWN: Final = Variation(order=False)
 
 @dataclass(frozen=True)
 class PageLoads:
-    """Common settings of a validation's page loads. `jobs` is the number of emulated networks at once."""
+    """Common settings of a validation's page loads. `jobs` is the number of networks emulated at once."""
 
     engine: EngineName
     seed: int

@@ -24,10 +24,10 @@ BYTES_MAX: Final = 200_000_000
 @dataclass(eq=False)
 class PageOnRig:
     """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, by
-    index of the network and arm (`off`: without TFO). A fit changes the number of objects (`_objects`), their
-    total size (`_bytes`) and the client's processing time (`added_ms`), to bring load times without TFO near
-    the published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is the best (number,
-    size) so far, and `fit_error` is the largest relative error of its load times."""
+    index of the network and arm (`off`: without TFO). A fit changes the number of objects or hosts
+    (`_objects`), the total size (`_bytes`) and the client's processing time (`added_ms`), to bring load times
+    without TFO near published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is the
+    best (number, size) so far, and `fit_error` is the largest relative error of its load times."""
 
     reproduction: Reproduction
     page: Page

@@ -29,7 +29,7 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
     seconds, if possible. Return the shorter experiment, and a text about each part that was left out. `asked`
-    names the settings to keep, as the user chose them. `jobs` is the number of emulated networks at once."""
+    names the settings to keep, as the user chose them. `jobs` is the number of networks emulated at once."""
     # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)
@@ -81,7 +81,7 @@ def _seconds(
     idle: bool = False,
 ) -> float:
     """Estimate the seconds that a run with `repeats` repeats takes on this machine. With `idle`, ignore other
-    tasks. `jobs` is the number of emulated networks at once, and `auto` the engine to use for "auto"."""
+    tasks. `jobs` is the number of networks emulated at once, and `auto` the engine to use for "auto"."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

@@ -69,7 +69,7 @@ class RunOptions:
     """A label for the run. If it is empty, a resumed run keeps its label, and a new run has none."""
     kernel: str | None = None
     jobs: int | None = None
-    """The number of emulated networks at once; None to choose it by the number of cores."""
+    """The number of networks emulated at once; None to choose it by the number of cores."""
     until: UntilInterval | None = None
     seed_drawn: bool = False
     limit_s: float | None = None
@@ -258,7 +258,7 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Execute a plan, and keep the results only in memory. `jobs` is the number of emulated networks at once.
+    """Execute a plan, and keep the results only in memory. `jobs` is the number of networks emulated at once.
     `watch` is called after each event. `bodies` has the recorded bodies of the pages, if they are needed.
     Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
