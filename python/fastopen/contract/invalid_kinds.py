@@ -54,7 +54,7 @@ class InvalidKind(StrEnum):
     LINK_LATE = "link_late"
     """The link released a packet too late, or a packet was lost before it reached the link model."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
-    """A middlebox or an end's `tcp_fastopen` did not block packets or prevent Fast Open as it should."""
+    """A middlebox or an end's `tcp_fastopen` should block packets or Fast Open; evidence contradicts this."""
     SERVER_FAILED = "server_failed"
     """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"

@@ -50,7 +50,7 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request; null: none did."""
     queued_ns: Nanoseconds | None
-    """The time at which the client was ready to request the resource, after any processing before it."""
+    """The time at which the client knew of the resource and had done any processing before the request."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None

@@ -122,7 +122,7 @@ class Network(Part):
     """The protocol for lookups of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind
     the link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with
     Fast Open if the load uses it. `dot`: over one TLS connection (RFC 7858). `doh`: over one HTTPS connection
-    with HTTP/2 and a GET for each name (RFC 8484). `dot` and `doh` use the job's `tls` in every load."""
+    with HTTP/2 and a GET per name (RFC 8484). `dot` and `doh` use the job's `tls` even in cleartext loads."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queueing delay; null: the link's RTT. If the RTTs differ, fastopen's
     program implements the link, not the kernel."""

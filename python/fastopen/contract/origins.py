@@ -29,7 +29,7 @@ class Origins(Part):
 
     http: _InJobs = "1.1"
     """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host
-    of a page speaks its recorded version (or an older one if unsupported), or HTTP/1.1 if it has none."""
+    of a page speaks its recorded version (HTTP/1.1 if unknown), or the next older one that is supported."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` is."""
     http3_hosts: list[str] = Field(default_factory=list)

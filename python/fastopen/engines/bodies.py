@@ -1,4 +1,4 @@
-"""Pass recorded responses to programs that emulate networks. A crash leaves no file: the file is unnamed."""
+"""Pass recorded responses to programs that emulate networks, in an unnamed file: a crash leaves no file."""
 
 from typing import IO
 

@@ -18,7 +18,7 @@ RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def tcp_handshake(connection: Connection) -> Span | None:
-    """Return the start and end of a TCP handshake in ns; None if the client did not wait for it."""
+    """Return the start and end (ns) of a TCP handshake; None for QUIC, or if the client did not wait."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)

@@ -28,7 +28,7 @@ class LoadRow(NamedTuple):
     connections: int
     syn_data_connections: int
     handshakes_ns: int
-    """The largest sum of handshake times over any chain of dependent requests."""
+    """The largest sum of handshake times over any chain of dependent requests (runs/chain.py)."""
     retransmitted: int
     """The number of segments that client and origins retransmitted in total."""
     invalid: tuple[tuple[str, str], ...]

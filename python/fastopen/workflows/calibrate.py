@@ -98,7 +98,7 @@ def calibrated(
     the queueing delay, load each page over the network of its recorder, in virtual time. A page stays
     unchanged if this network is unknown, or if this machine has no kernel for virtual time. If its loads
     fail, only a note is added to it. `within_s` limits the time for each group of pages that are loaded at
-    once. `progress` receives a text about the current page, and the numbers of finished pages and of all."""
+    once. `progress` receives a text about the current page, and the numbers of finished and of all pages."""
     pages = list(imported)
     networks = {
         place: network

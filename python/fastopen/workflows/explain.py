@@ -121,7 +121,7 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `tried` maps rigs to our results so far, and `known` has times of earlier searches. `loads` and `requests`
+    `tried` maps rigs to our results so far, and `known` has times of earlier loads. `loads` and `requests`
     count page loads and their requests so far, including known loads. `_keys` gives each page with its
     conditions a number. `candidates` maps rigs to try, those with few conditions first, to the numbers of
     their pages. `_loaded` maps a number to the page's times, and the published results to which the page was

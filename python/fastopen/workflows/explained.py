@@ -100,7 +100,7 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `tried` has our load times under each rig, and `findings` the results of `fastopen audit`."""
+    `cells`. `tried` has our times under each rig, `findings` the doubts of `fastopen audit` about times."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]

@@ -50,15 +50,15 @@ class KnownTimes:
         return hashlib.sha256(job.model_dump_json(exclude={"id"}).encode()).hexdigest()[:KEY_CHARS]
 
     def get(self, job: Job) -> tuple[LoadTime, ...] | None:
-        """Return the times of a job's loads; None if not all are known. The job's id must be its `key`."""
+        """Return the times of the loads of a job whose id is its `key`; None if not all times are known."""
         times = self._times.get(job.id, ())
         return times if {one.load for one in times} == {one.id for one in job.loads} else None
 
     def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
         """Yield (id of the job, time) for each load in `events`, which come from an engine that runs `jobs`.
-        At the end of a job that can be stored, keep its times; its id must be its `key`. Keep no times if the
-        machine may have made a load invalid, or if the engine started the job again, which repeats only some
-        loads. If the file cannot be written, keep times in memory."""
+        At the end of a job that can be stored, keep its times; its id must be its `key`. Do not keep them if
+        the machine may have made a load invalid, or if the engine started the job again, which repeats only
+        some loads. If the file cannot be written, keep times in memory."""
         lasting = {job.id for job in jobs if can_be_stored(job)}
         times: defaultdict[str, list[LoadTime]] = defaultdict(list)
         for event in events:

@@ -171,8 +171,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`), if it is fitted, to the published load time
-        without TFO (in ms, by network in `off_ms`) minus ours over the same network, but at least to 0."""
+        """Set the client's assumed processing time (`added_ms`), if it is fitted: the published load time
+        without TFO (in ms, by network in `off_ms`) minus ours over one network; 0 if that is negative."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders with pages (see the next three fields). A resumed run reads only bodies from them."""
+    """Files and folders of pages, read as the next three fields specify. A resumed run reads only bodies."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES

@@ -95,7 +95,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return when a request was queued (in ns) or, if unknown, when it began; None if it never began."""
+    """Return the time in ns at which a request was queued or, if unknown, began; None if it never began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
