@@ -193,8 +193,8 @@ impl<P> Direction<P> {
         self.departures.pop(now)
     }
 
-    /// Removes and returns the next packet with which a middlebox itself answers a sender, such as a TCP RST,
-    /// and the time of the answer. The caller must send the packet in the other direction of the link.
+    /// Removes the next answer that a middlebox itself sends to a packet's sender, such as a TCP RST. Returns
+    /// its time and the answer, which the caller must send in the other direction of the link.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }

@@ -6,7 +6,7 @@
 //! stages are, in this order (see `stages/mod.rs`):
 //!
 //! 1. **random loss** from a seeded generator
-//! 2. a **queue**, limited in waiting bytes: tail drop, or an AQM
+//! 2. a **queue** with a limit on the waiting bytes: tail drop, or an AQM
 //! 3. **serialisation**, first in first out, at a fixed [`Rate`] or by a [`Trace`]
 //! 4. **propagation**: the direction's delay
 //!

@@ -29,7 +29,7 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// Returns the type of the first packet in `bytes`, and the bytes after it if a packet can follow; `None` for
+/// Returns the type of the first packet in `bytes`, and the rest if another packet can follow it; `None` for
 /// padding, Version Negotiation and incomplete headers. The fixed bit may be clear (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;

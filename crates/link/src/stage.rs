@@ -84,7 +84,7 @@ pub trait Stage<P>: Send {
     }
 
     /// Removes and returns a packet that this stage keeps. `_now` is the time from [`Stage::next_due`].
-    /// Returns `None` if the stage dropped every packet that was due, and counted the drops in `_rest`.
+    /// Returns `None` if the stage dropped every packet that was due. The stage counts its drops in `_rest`.
     fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }

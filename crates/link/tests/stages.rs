@@ -1,5 +1,4 @@
-//! Tests the interface of stages with stages that only these tests define: a new stage needs no change to the
-//! others.
+//! Tests the interface of stages: stages defined only here must work without changes to existing stages.
 
 use std::collections::VecDeque;
 

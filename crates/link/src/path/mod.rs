@@ -96,8 +96,8 @@ impl PathRule {
     }
 }
 
-/// Returns an endless iterator that decides for each host if it is behind the middlebox: with probability
-/// `share` (0 to 1), independently of other hosts. With the same seed, a larger share only adds hosts.
+/// Returns an endless iterator with a value for each host: true if the host is behind the middlebox. Each is
+/// independently true with probability `share` (0 to 1). With the same seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     let mut draws = Draws::new(share, seed);
     std::iter::repeat_with(move || draws.draw())
@@ -345,7 +345,7 @@ impl<'a> Segment<'a> {
         self.changed = true;
     }
 
-    /// Turns this segment into the RST with which a closed port answers (RFC 9293 section 3.10.7.1).
+    /// Turns this segment into the RST that a closed port would send in reply (RFC 9293 section 3.10.7.1).
     fn reset(&mut self) {
         let (sequence, acknowledged, flags) = match self.flags() & ACK {
             0 => (0, self.sequence_number().wrapping_add(1), RST | ACK),

@@ -113,8 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns false if [`Behaviour::DropLargeUdp`] drops a datagram: it contains a client's Initial packet
-    /// (`begins`) but is not the flow's first such datagram, and the host has not answered yet.
+    /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. Until the host answers, it drops a
+    /// client's datagrams with Initial packets (`begins`), except for the flow's first such datagram.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

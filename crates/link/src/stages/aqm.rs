@@ -1,4 +1,4 @@
-//! Keeps packets in queues with active queue management (AQM), which may drop a packet when they dequeue it.
+//! Keeps packets in a queue with active queue management (AQM), which may drop packets when it dequeues them.
 //!
 //! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
 //! queue: the next packet is dequeued when the wire is free, and its sojourn time ends then.

@@ -14,7 +14,7 @@ use crate::{DropCause, Nanos, Stats};
 const TARGET: Nanos = 5_000_000;
 /// The time for which the delay may exceed the target: 100 ms, longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// Size of a full packet in bytes. A queue of at most this size is never too long: it keeps the wire busy.
+/// Bytes of a full packet. To keep the wire busy, `CoDel` does not drop while at most this many bytes wait.
 pub(super) const MAXPACKET: u64 = 1500;
 
 /// A queue, and `CoDel`'s state, which decides when packets of the queue are dropped.
@@ -110,7 +110,7 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// A packet taken from the queue, if any, and the permission to drop it (`dodequeue_result` in RFC 8289).
+/// A packet taken from the queue, if any, and whether it may be dropped (`dodequeue_result` in RFC 8289).
 struct Taken<P> {
     packet: Option<Packet<P>>,
     ok_to_drop: bool,

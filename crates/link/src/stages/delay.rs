@@ -6,7 +6,7 @@
 //!
 //! netem lets packets with jitter overtake each other. If it also has a `rate`, it removes the jitter of
 //! every packet that waits. Here packets keep their order unless `reorder` is set: a packet that would
-//! overtake another one arrives at the same time instead, as after a queue of varying length.
+//! overtake another one arrives at the same time as that one instead, as if a queue caused the jitter.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -28,7 +28,7 @@ pub struct DirectionConfig {
     /// Serialisation rate.
     pub rate: Rate,
     /// Limit on the waiting bytes, without the packet on the wire; `None` for no limit. With DRR, each flow
-    /// has this limit. `stages/tail_drop.rs` compares it with the limits of tbf, netem and Mahimahi.
+    /// has this limit. See `stages/tail_drop.rs` for a comparison with tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
     pub aqm: Aqm,

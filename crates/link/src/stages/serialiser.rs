@@ -1,7 +1,7 @@
 //! Models a wire with a fixed rate, which sends one packet after another.
 //!
-//! Rounding errors do not accumulate while the wire is busy: when b bits are sent, `floor(b * 10^9 / rate)`
-//! ns of the busy period have passed, however the bits are divided into packets.
+//! Rounding errors do not accumulate while the wire is busy: the first b bits of a busy period take
+//! `floor(b * 10^9 / rate)` ns, however they are divided into packets.
 
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};

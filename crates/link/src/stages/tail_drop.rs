@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// A first-in, first-out queue that drops an arriving packet if the packet does not fit. The time at which a
-/// packet leaves is known when it arrives, because later packets do not change the time.
+/// A first-in, first-out queue that drops an arriving packet if the packet does not fit. A packet's departure
+/// time is known on arrival, because later packets do not affect it.
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,
