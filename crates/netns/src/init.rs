@@ -73,8 +73,8 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Unmounts and removes the mount point `target` of [`mount_host_folder`]. Returns a path to the host's
-/// folder, which only this process can use.
+/// Unmounts and removes the mount point `target` of [`mount_host_folder`]. Returns a path through which only
+/// this process can still reach the host's folder.
 pub fn hide_host_folder(target: &Path) -> Result<PathBuf> {
     let doing = || format!("hiding {}", target.display());
     let folder = File::open(target).doing(doing)?;
@@ -93,8 +93,8 @@ pub fn write_back(file: &File) -> Result<()> {
         .doing(|| "writing a file's pages back".into())
 }
 
-/// Writes all changed files in a folder of [`mount_host_folder`] back to the host (`syncfs`). Fails with
-/// ENOSPC if the host's disk is full.
+/// Writes all changed files in a folder mounted by [`mount_host_folder`] back to the host (`syncfs`). Fails
+/// with ENOSPC if the host's disk is full.
 pub fn write_back_folder(target: &Path) -> Result<()> {
     let doing = || format!("writing files to the machine's folder of {}", target.display());
     let folder = File::open(target).doing(doing)?;

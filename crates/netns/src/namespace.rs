@@ -29,9 +29,9 @@ pub fn enter_sandbox() -> Result<()> {
 }
 
 /// Like [`enter_sandbox`], but also maps further user and group IDs if the system allows it: for root, all
-/// IDs of its own namespace; for other users, the IDs that `/etc/subuid` and `/etc/subgid` give them, with
-/// newuidmap(1) and newgidmap(1). Returns true if the IDs are mapped. If not, programs in the sandbox cannot
-/// change their user.
+/// IDs of its own namespace; for other users, the first range of IDs that `/etc/subuid` and `/etc/subgid`
+/// assign to them, mapped by newuidmap(1) and newgidmap(1). Returns true if the IDs are mapped. If not,
+/// programs in the sandbox cannot change their user.
 pub fn enter_sandbox_with_users() -> Result<bool> {
     let mapper = IdMapper::start().doing(|| "starting a process that maps user ids".into())?;
     enter(|| mapper.map())

@@ -25,7 +25,7 @@ pub const ETHERNET_HEADER: usize = 14;
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 
-/// The start of a frame in the ring.
+/// The headers that the kernel writes at the start of a frame's slot in the ring.
 #[repr(C)]
 struct FrameHeader {
     packet: libc::tpacket2_hdr,

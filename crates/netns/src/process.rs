@@ -226,7 +226,7 @@ fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits, without reaping, until `child` has ended (true) or the monotonic clock reaches `until_ns` (false).
+/// Waits until `child` ends, without reaping it. Returns false if monotonic time reaches `until_ns` first.
 pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Result<bool> {
     let handle = pidfd_open(child.id() as i32, 0)?;
     let mut timer = Timer::new()?;
@@ -273,8 +273,9 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Sums the anonymous and shared memory of all other processes of this PID namespace, in bytes. Includes
-/// shared memory once per process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
+/// Sums the anonymous and shared memory of all other processes of this PID namespace, in bytes. Counts shared
+/// memory once for each process that uses it. Returns 0 unless the caller is PID 1, because other processes
+/// may then be unrelated.
 pub fn memory_of_others() -> u64 {
     if !is_init() {
         return 0;

@@ -271,7 +271,7 @@ pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Makes a mount and all mounts below it read-only and nosuid, or makes only this mount writable.
+/// Makes a mount and all below it read-only and nosuid or, if `read_only` is false, only the mount writable.
 fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let (flags, set, clear) = if read_only {
@@ -330,8 +330,8 @@ pub fn renounce() -> Result<()> {
 }
 
 /// Permanently prevents the calling thread and its children from creating sockets, except for Internet and
-/// netlink sockets, and UNIX sockets if `unix` is true. Other sockets lead out of a network namespace:
-/// `AF_VSOCK` always, UNIX sockets through files.
+/// netlink sockets, and UNIX sockets if `unix` is true. Some other sockets can reach programs outside the
+/// network namespace: `AF_VSOCK` sockets always, and UNIX sockets through files.
 pub fn restrict_sockets(unix: bool) -> Result<()> {
     // Masks out the flags, which are in the higher bits of a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };
@@ -390,7 +390,7 @@ fn restrict<'a>(
 
 /// Confines the process that `command` starts to its own user and mount namespaces. Limits its memory and
 /// processes. It has no capabilities and cannot gain any (`no_new_privs`). Earlier mounts are locked
-/// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root of a further user namespace can make them writable.
+/// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root in a nested user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),

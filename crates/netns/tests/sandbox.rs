@@ -30,7 +30,7 @@ const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
 const NEAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1));
 const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
-/// Further addresses of the far end's networks, which no interface has.
+/// Further addresses in the far end's networks that are not assigned to any interface.
 const OTHERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
@@ -418,7 +418,7 @@ fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_proces
     }
 }
 
-/// Returns true for Linux 6.12 or later.
+/// Returns true for Linux 6.12 or later, where Landlock can restrict signals (scopes).
 fn has_scopes() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("it is Linux");
     let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
