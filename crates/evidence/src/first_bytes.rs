@@ -1,5 +1,5 @@
 //! Checks when the first response byte of a connection arrives. The byte must not arrive before the necessary
-//! round trips are over, nor a round trip later if nothing else can have delayed it.
+//! round trips are over. If nothing else can have delayed it, it must not come a round trip later either.
 
 use fastopen_link::ip;
 use fastopen_link::path::Behaviour;
@@ -148,14 +148,14 @@ impl Observations<'_> {
         self.ip_payload(connection) - HEADER_AND_SYN_OPTIONS
     }
 
-    /// Returns true if the client can send the last early data only a round trip or more after the
+    /// Returns true if the client cannot send its last early data until a round trip or more after the
     /// `ClientHello`. The server then answers the `ClientHello` before it has all early data.
     pub(super) fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Counts the round trips from the SYN until the client can send the last of its first `bytes` bytes.
+    /// Returns the number of round trips after the SYN before the client can have sent `bytes` bytes.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);

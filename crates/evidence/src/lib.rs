@@ -98,7 +98,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 
 impl Observations<'_> {
     /// Checks that no request failed, and that all responses have the status and size listed in the page. If
-    /// the servers replay recorded responses, only the request for the HTML document must not fail.
+    /// the servers replay recorded responses, requests other than the one for the HTML document may fail.
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
         let name = |request: &RequestRecord| self.job.page.resources[request.resource].url.as_str();
         // The scripts of a recorded page decide on requests themselves, and may cancel them.

@@ -1,4 +1,4 @@
-//! Checks loads in which a middlebox (`fastopen_link::path`) or the settings of an end prevent TCP Fast Open.
+//! Checks loads in which a middlebox (`fastopen_link::path`) or TCP settings prevent TCP Fast Open.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Minimum number of retransmissions of a socket at its third timeout in a row (a suspected black hole).
+/// Minimum retransmissions of a socket when its third timeout in a row makes Linux suspect a black hole.
 const LEAST_RETRANSMITS: u32 = 2;
 /// Maximum number of retransmissions of a socket after three timeouts in a row: 3, and 1 tail loss probe.
 const MOST_RETRANSMITS: u32 = 4;
@@ -34,7 +34,7 @@ pub(super) struct Effect {
     refused: bool,
     /// True if the host's kernel counts a SYN in `TCPFastOpenPassive` although a middlebox removed its data.
     accepted_without_data: bool,
-    /// True if the host's kernel counts a SYN that only requests a cookie in `TCPFastOpenPassive`.
+    /// True if `TCPFastOpenPassive` of the host's kernel also counts SYNs that only request a cookie.
     accepted_asking: bool,
     /// True if a connection whose SYN has data can be established.
     connects: bool,

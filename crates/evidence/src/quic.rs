@@ -1,4 +1,4 @@
-//! Checks that the expected connections used QUIC, and that the packet counts of both ends fit together.
+//! Checks that the expected connections used QUIC, and that the packet counts of both ends are consistent.
 
 use fastopen_replay::quic::packets::PacketCounts;
 

@@ -1,4 +1,4 @@
-//! Checks that the client had the expected TFO cookies, and that SYNs carried data if it had a cookie.
+//! Checks that the client had the expected TFO cookies, and sent data in the SYN if it had the host's cookie.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
 //! Decides if a record of transactions with a server is valid. The effects of overload, a flood or a changed
-//! cookie key are results, not faults. Observations that they do not explain make the record invalid.
+//! cookie key are results, not faults. Deviations with any other cause make the record invalid.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub struct RunObservations<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// Time in microseconds by which the link may forward a packet late. One packet in 100 may be even later.
+    /// Maximum time in microseconds from a packet's due time to its release by the link, for 99 % of packets.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Tests the rules for requests, data in SYNs, cookies, counters and the link.
+//! Tests when requests, data in SYNs, cookies, counters or the link make a load invalid.
 
 use fastopen_contract::{
     Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,

@@ -1,4 +1,4 @@
-//! Tests the rules for lookups of names.
+//! Tests when DNS lookups make a load invalid.
 
 use fastopen_contract::{ConnectionRecord, InvalidKind, LookupRecord, NameLookup, ResolverRecord, TlsRecord};
 use fastopen_replay::tls::SessionStart;

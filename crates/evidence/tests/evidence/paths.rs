@@ -1,4 +1,4 @@
-//! Tests the rules for paths that break TCP Fast Open.
+//! Tests when loads over paths that break TCP Fast Open are invalid.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Tests the rules for QUIC connections.
+//! Tests when QUIC connections make a load invalid.
 
 use crate::support::{B, Load, NONE, handshake};
 use fastopen_contract::{InvalidKind, QuicEnd, QuicRecord};
@@ -107,8 +107,8 @@ fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
     assert_eq!(unused.kinds(), NONE);
 }
 
-/// Returns a load whose QUIC connection to a.test was never answered, so that the client used TCP 200 ms
-/// later. `after_ms`: the delay of this fallback in the job.
+/// Returns a load in which a.test did not answer over QUIC, and the client used TCP 200 ms later. `after_ms`
+/// is the delay after which the job lets the client fall back to TCP.
 fn fallen_back(after_ms: u64) -> Load {
     load(SessionStart::None).with(|load| {
         load.job.client.h3_fallback_us = Some(after_ms * 1000);

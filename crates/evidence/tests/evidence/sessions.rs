@@ -1,4 +1,4 @@
-//! Tests the rules for TLS sessions, early data and the times of first bytes.
+//! Tests when TLS sessions, early data or the times of first bytes make a load invalid.
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
 use fastopen_contract::{

@@ -32,7 +32,7 @@ pub(crate) struct Load {
 pub(crate) const A: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1));
 pub(crate) const B: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 2));
 pub(crate) const LATE_US: u64 = 5000;
-/// The reasons of a valid load: none.
+/// An empty list of reasons, as [`Load::kinds`] returns it for a valid load.
 pub(crate) const NONE: [InvalidKind; 0] = [];
 
 pub(crate) const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/",
