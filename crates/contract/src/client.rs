@@ -89,8 +89,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of the client that loads the page. If a setting that is also a field of [`Policy`] is `None`,
-/// such as `connections_per_host`, the policy of `profile` determines its value.
+/// The settings of the client that loads the page. For a setting that is also a field of [`Policy`], such as
+/// `connections_per_host`, `None` selects the value in the policy of `profile`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

@@ -238,7 +238,7 @@ impl Jitter {
 
 impl LinkDirection {
     /// Returns an upper bound on a packet's queueing delay in microseconds; `None` if no bound is known.
-    /// `seen` is the longest observed queue in bytes. If `None`, a full queue (`queue_bytes`) is assumed.
+    /// `seen` is the longest observed queue in bytes; `None` stands for a full queue (`queue_bytes`).
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -345,8 +345,8 @@ impl Job {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
-    /// Returns the longest time in microseconds by which the link may release a packet late. The default is a
-    /// tenth of the RTT, but at least 5 ms.
+    /// Returns the longest time in microseconds that is tolerated between a packet's due time and its release
+    /// by the link. The default is a tenth of the RTT, but at least 5 ms.
     pub fn late_us(&self) -> u64 {
         self.tolerance.late_us.unwrap_or_else(|| (self.network.rtt_us / 10).max(5000))
     }
@@ -458,7 +458,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with headers. For an unrecorded URL query, the response for the nearest query.
+    /// Recorded responses with headers. A query that was not recorded gets the response to the most similar one.
     Recorded,
 }
 

@@ -335,7 +335,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The client aborted this response, and used the rest of another response with the same URL.
+    /// The client aborted this response, and took the rest from another response with the same URL.
     Shared,
 }
 
@@ -369,8 +369,8 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. If an end did not report lost packets, the result
-    /// for this end is `otherwise`.
+    /// Returns true if either end declared a packet lost. For an end that did not report its number of lost
+    /// packets, uses `otherwise`.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)

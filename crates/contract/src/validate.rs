@@ -18,9 +18,9 @@ use crate::job::{Job, LinkDirection, LoadPlan, Network};
 use crate::transactions::{Arrivals, TransactionsPlan};
 
 const HEAD_BYTES: u64 = 256 * 1024;
-/// The longest path and query that hyper accepts.
+/// The longest path and query that hyper accepts, in bytes.
 const TARGET_BYTES: u64 = 65_534;
-/// The kernel's `MAX_ARG_STRLEN` without the closing NUL.
+/// Maximum length of a command's argument in bytes: the kernel's `MAX_ARG_STRLEN` without the final NUL.
 const WORD_BYTES: u64 = 131_071;
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
@@ -199,7 +199,7 @@ fn not_empty(place: &str, text: &str) -> Checked {
     demand(!text.is_empty(), || format!("{place}: is empty"))
 }
 
-/// Shortens a problem to one line of printable text, because the problem may quote parts of the job.
+/// Shortens an error message to one line of printable text, because it may quote parts of the job.
 fn one_line(problem: &str) -> String {
     const SHOWN: usize = 450;
     let mut line = String::new();
@@ -216,7 +216,7 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Returns true if the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX`).
+/// Returns true if the kernel could have a congestion control algorithm with this name (`TCP_CA_NAME_MAX`).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))

@@ -38,8 +38,8 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Returns the value with the index `number` among `value` and all values inside it. Counts `number` down on
-/// the way.
+/// Walks through `value` and all values inside it, and returns the one with the index `number`. Decrements
+/// `number` for each value that it passes.
 fn inside<'v>(value: &'v mut Value, number: &mut usize) -> Option<&'v mut Value> {
     if *number == 0 {
         return Some(value);
@@ -95,7 +95,7 @@ fn values() -> impl Strategy<Value = Value> {
 }
 
 /// Changes a value. In an object or a list, removes a key or an element if `how` is 0, and adds one if it is
-/// 1. Otherwise, replaces the value by `other`.
+/// 1. Otherwise, replaces the value with `other`.
 fn change(place: &mut Value, how: u8, other: Value) {
     match (how, &mut *place) {
         (0, Value::Object(entries)) if !entries.is_empty() => {
