@@ -458,7 +458,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with headers. A query that was not recorded gets the response to the most similar one.
+    /// Recorded responses with headers. An unrecorded query gets the response to the most similar query.
     Recorded,
 }
 

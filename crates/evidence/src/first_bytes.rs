@@ -9,7 +9,7 @@ use fastopen_replay::tls::Version;
 use super::Observations;
 use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord, SeenAt, TlsRecord};
 
-/// The largest TLS record (RFC 8446 section 5.1). A record can only be read once it is complete.
+/// Bytes of data in the largest TLS record (RFC 8446 section 5.1). It can only be read once it is complete.
 const TLS_RECORD: u64 = 16_384;
 
 /// Bytes of payload in a QUIC datagram of 1,200 bytes, which every path must carry (RFC 9000 section 14).

@@ -159,7 +159,7 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns the server's address of a connection; `None` if the page does not have the connection's host.
+    /// Returns the address of a connection's server; `None` if the connection's host is not on the page.
     fn address(&self, connection: &ConnectionRecord) -> Option<IpAddr> {
         self.hosts.get(&connection.host).map(|one| connection.address.unwrap_or(one.preferred))
     }
