@@ -458,7 +458,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with headers. An unrecorded query gets the response to the most similar query.
+    /// Recorded responses with headers. An unrecorded URL query gets the response to the most similar query.
     Recorded,
 }
 

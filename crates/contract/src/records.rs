@@ -369,8 +369,8 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. For an end that did not report its number of lost
-    /// packets, uses `otherwise`.
+    /// Returns true if either end declared a packet lost. Uses `otherwise` for an end whose record lacks the
+    /// number of lost packets, and ignores an origin without a record.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)

@@ -155,7 +155,7 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the number of round trips after the SYN before the client can have sent `bytes` bytes.
+    /// Returns the round trips from the SYN until the client can send the last of its first `bytes` bytes.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);

@@ -15,7 +15,7 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Minimum retransmissions of a socket when its third timeout in a row makes Linux suspect a black hole.
+/// Minimum number of retransmissions when a socket's third timeout in a row makes Linux suspect a black hole.
 const LEAST_RETRANSMITS: u32 = 2;
 /// Maximum number of retransmissions of a socket after three timeouts in a row: 3, and 1 tail loss probe.
 const MOST_RETRANSMITS: u32 = 4;

@@ -1,5 +1,5 @@
 //! Decides if a record of transactions with a server is valid. The effects of overload, a flood or a changed
-//! cookie key are results, not faults. Deviations with any other cause make the record invalid.
+//! cookie key are results, not faults. Other deviations from the expected results make the record invalid.
 
 use std::collections::BTreeMap;
 

@@ -193,8 +193,8 @@ impl<P> Direction<P> {
         self.departures.pop(now)
     }
 
-    /// Removes the next answer that a middlebox itself sends to a packet's sender, such as a TCP RST. Returns
-    /// its time and the answer, which the caller must send in the other direction of the link.
+    /// Removes the next answer of a middlebox to a packet's sender, such as a TCP RST. Returns its time and
+    /// the answer; `None` if no answer is left. The caller must send it in the other direction of the link.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }

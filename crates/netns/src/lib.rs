@@ -41,7 +41,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Creates an error for an operation without its own variant, which `operation` describes in words.
+    /// Creates an error with an [`Operation::Other`]. `operation` describes the failed operation in words.
     pub fn other(operation: impl Into<String>, source: io::Error) -> Self {
         Self { operation: Operation::Other(operation.into()), source }
     }

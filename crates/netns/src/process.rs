@@ -274,7 +274,7 @@ pub fn disable_core_dumps() {
 }
 
 /// Sums the anonymous and shared memory of all other processes of this PID namespace, in bytes. Counts shared
-/// memory once for each process that uses it. Returns 0 unless the caller is PID 1, because other processes
+/// memory once for each process that uses it. Returns 0 if the caller is not PID 1, because other processes
 /// may then be unrelated.
 pub fn memory_of_others() -> u64 {
     if !is_init() {

@@ -271,7 +271,7 @@ pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Makes a mount and all below it read-only and nosuid or, if `read_only` is false, only the mount writable.
+/// Makes a mount and those below it read-only and nosuid (`read_only`), or makes only this mount writable.
 fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let (flags, set, clear) = if read_only {

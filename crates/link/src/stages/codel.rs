@@ -14,7 +14,7 @@ use crate::{DropCause, Nanos, Stats};
 const TARGET: Nanos = 5_000_000;
 /// The time for which the delay may exceed the target: 100 ms, longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// Bytes of a full packet. To keep the wire busy, `CoDel` does not drop while at most this many bytes wait.
+/// Size of a full packet in bytes. `CoDel` drops nothing while at most this many wait, to keep the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
 /// A queue, and `CoDel`'s state, which decides when packets of the queue are dropped.
