@@ -7,7 +7,7 @@ use fastopen_netns::Errno;
 /// The reason why a command could not be run with intercepted system calls.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine's sysctl disables Fast Open for clients and servers.
+    /// The machine's sysctl disables Fast Open for both clients and servers.
     #[error("net.ipv4.tcp_fastopen is {0}: TCP Fast Open is off on this machine")]
     FastOpenOff(u32),
     /// The seccomp filter could not be installed.

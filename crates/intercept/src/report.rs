@@ -34,7 +34,7 @@ pub enum Record {
         /// The exit code with which the `fastopen` process that waits for the command should end.
         code: i32,
     },
-    /// The packets of the command were written to their file.
+    /// The command's packets were written to a file.
     Captured {
         /// Number of packets that are missing from the file because the buffer was full.
         dropped: u32,
@@ -68,7 +68,7 @@ pub struct Report {
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
-    /// The first thousand connections in the order of the `connect` calls; left out for `fastopen exec`.
+    /// The first thousand connections in the order of the `connect` calls; omitted for `fastopen exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<Connection>>,
 }

@@ -25,7 +25,7 @@ use crate::task::Task;
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
-/// Maximum time to wait for the kernel's reports of destroyed sockets, once it no longer lists them.
+/// Maximum time, in ns, to wait for the kernel's reports of destroyed sockets, which it no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
 /// Maximum number of connections in [`Supervisor::deferred`], whose SYN may still wait for the client's first
 /// write. Each may keep a descriptor of this process open (pidfd).
@@ -329,7 +329,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts of connections since the last call, including open ones, each only once.
+    /// Returns the counts of connections since the last call, including open ones. Counts each only once.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -378,7 +378,7 @@ impl Supervisor {
     }
 }
 
-/// Returns the server's address in a call, from the memory of its thread; `None` if it cannot be read.
+/// Returns the server's address that a call passes, from its thread's memory; `None` if it cannot be read.
 fn peer_of(call: &Call, task: &Task) -> Option<SocketAddr> {
     let [_, second, third, _, fifth, sixth] = call.arguments;
     let (address, length) = match call.number {

@@ -43,8 +43,8 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command` on a new thread, after a call of `prepare` there. Enables Fast Open on connections,
-    /// but not on listeners. Client ports increase from `first_port`; if `None`, the kernel chooses them.
+    /// Starts `command` from a new thread, which calls `prepare` first. Enables Fast Open on connections, but
+    /// not on listeners. Client ports increase from `first_port`; if `None`, the kernel chooses them.
     ///
     /// # Errors
     /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.

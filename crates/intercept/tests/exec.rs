@@ -69,8 +69,8 @@ fn dynamic() -> &'static str {
     PROGRAM.get_or_init(|| client("dynamic").display().to_string())
 }
 
-/// Returns a command that runs `command` under the tested program. The report goes to descriptor 9, which is
-/// standard output; the output of `command` goes to standard error.
+/// Returns a command that runs `command` under the tested program. The report goes to standard output (as
+/// descriptor 9), and the output of `command` to standard error.
 fn exec(command: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
@@ -96,8 +96,7 @@ impl Done {
         self.report()["total"][key].as_u64().unwrap_or_else(|| panic!("no {key} in {}", self.report()))
     }
 
-    /// Returns the counts of connections, cookie requests, SYNs with data, acknowledged SYN data, and unknown
-    /// outcomes.
+    /// Counts connections, cookie requests, SYNs with data, acknowledged SYN data, and unknown outcomes.
     fn counts(&self) -> [u64; 5] {
         ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
             .map(|key| self.total(key))
@@ -114,8 +113,8 @@ fn run(command: &[&str]) -> Done {
     }
 }
 
-/// Starts a server that gives cookies and answers requests until this process ends. On each connection it
-/// first sends `greeting`.
+/// Starts a server that issues Fast Open cookies and answers requests until this process ends. On each
+/// connection it first sends `greeting`.
 fn server(address: &str, greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("the address is free");
     tcp::set_fastopen_queue(&listener, 1000).expect("it listens");
