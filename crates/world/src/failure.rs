@@ -1,4 +1,4 @@
-//! Defines this program's error type: a fault, which determines the exit code, a message and a remedy.
+//! Defines this program's error type: a message, a remedy, and a fault, which determines the exit code.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -33,7 +33,7 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the failure for congestion control `name`, which this kernel lacks. The remedy lists others.
+    /// Returns the failure if this kernel lacks congestion control `name`. The remedy lists available ones.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -76,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Uses `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
+/// Converts errors to `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

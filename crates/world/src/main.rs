@@ -127,7 +127,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes an error record. Returns the failure's exit code, or an internal error's if writing fails.
+/// Writes an error record. Returns the failure's exit code, or that of an internal error if writing fails.
 fn report(job: Option<String>, failure: Failure, emit: Emit) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let record = Record::Error { job, fault, message, remedy };

@@ -81,8 +81,8 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames for which a tap needs room during a page load: about twice the number of
-/// data segments and ACKs, assuming one ACK for two segments.
+/// Returns the buffer capacity, in frames, that a tap needs for a page load: about twice the number of data
+/// segments and ACKs, assuming one ACK for two segments.
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes)
         .saturating_sub(job.network.ip.preferred().header_bytes() + 32)

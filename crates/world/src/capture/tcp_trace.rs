@@ -62,7 +62,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples open sockets until `stop` wakes it. At more than `MOST` samples, halves their number and the rate.
+/// Samples open sockets until `stop.wake()` is called. Above `MOST` samples, halves their number and rate.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();

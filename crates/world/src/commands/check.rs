@@ -54,7 +54,7 @@ fn congestion_control() -> Check {
     }
 }
 
-/// Checks that a page of one resource loads over an RTT of 10 ms, once without and once with Fast Open.
+/// Checks that a page of one resource loads at an RTT of 10 ms, once without and once with Fast Open.
 fn small_world() -> Check {
     const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
         "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here",

@@ -79,7 +79,7 @@ pub struct SocketRecord {
     pub fastopen_client_fail: u8,
 }
 
-/// Maximum number of bytes at the end of a script's output that the script's record keeps.
+/// Maximum size in bytes of the output in a script's record, which omits the beginning of longer output.
 const OUTPUT_BYTES: usize = 4096;
 /// Time to wait for the kernel's work queue to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);

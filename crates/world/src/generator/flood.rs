@@ -1,8 +1,8 @@
 //! Floods a server with crafted SYNs at a fixed rate, from addresses in the client's network at which nothing
 //! answers. A raw socket sends the SYNs from the client's namespace, which can reach only the origins.
 //!
-//! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
-//! would arrive at the same instants, always in the same order.
+//! Each SYN is sent at a pseudorandom time within its interval (1 / rate). Otherwise, in virtual time, SYNs
+//! and transactions would arrive at the same instants, always in the same order.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,8 +20,8 @@ use crate::network::addresses::{Prefix, client_address};
 
 /// Number of the first client address from which the flood comes ([`client_address`]).
 const FIRST_ADDRESS: u16 = 0xfe00;
-/// Number of addresses from which the flood comes. A kernel keeps the cookies of at most six clients for one
-/// server, because `TCP_METRICS_RECLAIM_DEPTH` limits the list that `tcp_metrics` has for each server.
+/// Number of addresses from which the flood comes. They are few, because a kernel keeps the cookies of at
+/// most six clients for one server: `TCP_METRICS_RECLAIM_DEPTH` limits its list in `tcp_metrics`.
 const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;

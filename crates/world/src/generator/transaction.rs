@@ -63,7 +63,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Continues without blocking, with `buffer` as scratch space. Returns None until the transaction ends.
+    /// Continues the transaction without blocking; `buffer` is scratch space. Returns None until it ends.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Option<End> {
         match self.exchange(buffer) {
             Ok(end) => Some(end),

@@ -153,7 +153,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Puts a frame on the link at time `at`, with an additional delay. `pool` gets a lost frame's buffer.
+    /// Puts a frame on the link at time `at`, with an additional delay. A lost frame's buffer goes to `pool`.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// Executes the queued commands. Returns false after the [`Forwarder`], which sends them, was dropped.
+    /// Executes the queued commands. Returns false once the [`Forwarder`] that sends them has been dropped.
     fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {

@@ -1,4 +1,4 @@
-//! Lists the sysctls of the client's and the origins' namespace that this program sets and records.
+//! Lists the sysctls that this program sets and records in the namespaces of the client and the origins.
 
 use fastopen_link::ip::{Version, Versions};
 

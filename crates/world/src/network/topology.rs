@@ -39,8 +39,8 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of the client's and the origins' interfaces. Without ARP, the kernel uses it as both the
-/// source and the destination of the frames that these interfaces send.
+/// Ethernet address of the client's and the origins' interfaces. They do not use ARP, so the kernel uses this
+/// address as both the source and the destination of their frames.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -140,7 +140,7 @@ impl Topology {
         [to_client].into_iter().chain(between).chain([to_origins]).collect()
     }
 
-    /// Creates all interfaces, and sets up those between the ends: on this program's link or on the routers.
+    /// Creates all interfaces. Sets up those of the routers or, without routers, of this program's link.
     fn set_up_between(&self) -> Result<()> {
         self.near.run(|| {
             let mut routes = RouteSocket::open()?;
@@ -240,8 +240,8 @@ impl Topology {
     }
 
     /// Makes the client look connected, because otherwise its programs would skip DNS lookups for a version
-    /// of IP. For IPv4, adds an address to the client's interface, as IPv6 has already. For IPv6, adds a
-    /// default route, because Chromium looks up IPv6 addresses only if it has a route to the Internet.
+    /// of IP. For IPv4, adds an address to the client's interface, which has one for IPv6 anyway. For IPv6,
+    /// adds a default route, because Chromium looks up IPv6 addresses only if it has a route to the Internet.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         self.ip.all().iter().try_for_each(|version| match version {
@@ -281,7 +281,7 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes the client drop packets that it receives for the addresses in `part`, without sending resets.
+    /// Makes the client drop packets to addresses in the prefix `part`, without sending resets.
     pub fn silence(&self, part: Prefix) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, true)
     }
@@ -344,7 +344,7 @@ fn plain_route(destination: Prefix, interface: &str) -> Route<'_> {
     Route { destination, interface, source: None, congestion_control: None, initial_window: None }
 }
 
-/// Enables IPv6, without router solicitations, in this thread's namespace if `ip` has it; else disables it.
+/// Enables IPv6 in this thread's namespace, without router solicitations, or disables it if `ip` lacks it.
 fn set_up_ipv6(ip: Versions, interfaces: &[&str]) -> Result<()> {
     if !ip.has(Version::V6) {
         // A kernel without IPv6 does not have the setting.

@@ -17,7 +17,7 @@ pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     /// Mounts a hosts file and other settings over the machine's files. Fails if names do not resolve as in
-    /// the hosts file. `resolver` is the address of a DNS server, and true to query it over TCP. Without a
+    /// the hosts file. `resolver` has a DNS server's address, and true if it is queried over TCP. Without a
     /// DNS server, the hosts file lists all `hosts`. Programs trust only `authority`, unless it is None.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,

@@ -84,7 +84,7 @@ impl Home {
     }
 
     /// Returns a function that permits the calling thread, and programs that it starts, to write only to this
-    /// folder. Permits UNIX sockets only if `isolated` is true, which hides the machine's UNIX sockets.
+    /// folder. Permits UNIX sockets only if `isolated` is true: then the machine's UNIX sockets are hidden.
     pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))

@@ -29,7 +29,7 @@ pub const PORT: u16 = 80;
 /// The port on which the built-in origins listen if there is an external server.
 pub const UPSTREAM_PORT: u16 = 8080;
 
-/// Timeout for a server to listen after its start.
+/// Maximum time from a server's start until it listens.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Start timeout for a server that listens elsewhere, or whose first process has ended without an error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -120,7 +120,7 @@ impl<'a> Task<'a> {
 }
 
 /// Starts the User-Mode Linux `kernel` to run `task`, which `text` describes in JSON. Copies the resulting
-/// records to `records`, and returns the largest exit code of the task's parts. If the kernel does not start,
+/// records to `records`, and returns the largest exit code that they report. If the kernel does not start,
 /// hangs, or ends too early, passes the failure to `report`, and returns the exit code that `report` returns.
 ///
 /// The kernel can access all files that this process sees (`hostfs`), so it runs with a limited [`View`].
@@ -237,14 +237,14 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 #[derive(Default)]
 struct LoopDetector {
     checked: Option<Instant>,
-    /// The last observed progress of User-Mode Linux: its own voluntary context switches (as text) and CPU
-    /// time, followed by the CPU time that all processes had used by then. None before the first check.
+    /// The state of the User-Mode Linux process when it last made progress: its voluntary context switches
+    /// (as text) and CPU time; then the CPU time of all processes at that time. None before the first check.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl LoopDetector {
-    /// Returns true if a program is in an endless loop: since User-Mode Linux itself (the process `kernel`,
-    /// with PID 1) last ran, programs have used more CPU time than [`MAX_CPU_TIME`]. Call this repeatedly.
+    /// Returns true if a program loops endlessly: programs have used more CPU time than [`MAX_CPU_TIME`]
+    /// since the User-Mode Linux process itself (PID `kernel`) last ran. Call this repeatedly, in PID 1.
     fn detects_loop(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -380,7 +380,7 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Returns the jobs' JSON with each `origins.bodies_file` replaced by its path in the kernel, from `places`.
+/// Replaces each `origins.bodies_file` in the jobs' JSON by the path in the kernel to which `places` maps it.
 fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

@@ -73,8 +73,8 @@ impl Servers {
     }
 }
 
-/// Returns one socket address for each IP address, because all ports of an IP address share one cookie. Each
-/// is preceded by None, which stands for any source address.
+/// Returns one socket address for each IP address, because all ports of an IP address share one cookie. Pairs
+/// each with None, which stands for any source address.
 fn one_per_host(
     addresses: impl Iterator<Item = SocketAddr>,
 ) -> impl Iterator<Item = (Option<IpAddr>, SocketAddr)> {

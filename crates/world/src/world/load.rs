@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Makes the client visit the page to get session tickets and fill its cache, but no Fast Open cookies.
+    /// Makes the client visit the page, without Fast Open, so that it has session tickets and a filled cache.
     fn visit(
         &self,
         expected: Expectation,

@@ -100,8 +100,8 @@ pub struct Ran<T> {
 }
 
 /// Builds the emulated network of a job, starts the servers of `serve`, and calls `inside` in the client's
-/// namespace. The client has no Fast Open cookies. The argument of `inside` is a function that it must call
-/// with the ID and exit status of each child process that it reaps, because the child may be a server.
+/// namespace. The client has no Fast Open cookies. The argument of `inside` is a function that `inside` must
+/// call with the ID and exit status of each child process that it reaps, because the child may be a server.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -318,9 +318,9 @@ struct Servers {
     server: Option<Server>,
     origins: Origins,
     authority: Option<Authority>,
-    /// The preferred address of each of the page's origins, in the page's order.
+    /// The address, in the preferred version of IP, of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
-    /// The other address of each of the page's origins; empty if the job uses only one version of IP.
+    /// The address of each origin in the other version of IP; empty if the job uses only one version.
     other_addresses: Vec<SocketAddr>,
     synthetic_pages: Option<SyntheticPages>,
     /// The address of the resolver, if clients query it over TCP, with or without TLS.

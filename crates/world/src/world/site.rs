@@ -87,7 +87,7 @@ impl SyntheticPages {
         &self.0[usize::from(encrypted)]
     }
 
-    /// Returns the resources that a browser requests too early, too late or never in any of the job's loads.
+    /// Returns the resources that a browser requests too early, too late or not at all in at least one load.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let of_loads = job.loads.iter().map(|load| self.select(load.transport.is_encrypted()).gaps.clone());
         of_loads.fold(FidelityGaps::default(), FidelityGaps::union)

@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Flags without a comment suppress windows and requests that no page causes.
+/// Command-line flags of Chromium. Those without a comment suppress windows, and requests that no page makes.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network

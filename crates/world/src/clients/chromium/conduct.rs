@@ -1,5 +1,5 @@
 //! Supervises a page during its load: accepts its dialogs, and makes the load fail with a reason if the page
-//! navigates away, closes the tab, opens a window, makes too many requests or blocks its thread.
+//! navigates away, closes the tab, opens a window, makes too many requests or blocks its main thread.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::json;

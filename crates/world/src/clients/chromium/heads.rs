@@ -39,7 +39,7 @@ pub(super) struct HeadPadder<'a> {
     next_ns: u64,
     /// URL of the page's document.
     page: String,
-    /// URLs of the documents in frames, by ID of the frame.
+    /// URLs of the documents in frames, by frame ID.
     frames: HashMap<String, String>,
     /// Largest size so far, in bytes, of the client hint fields that the browser added to a request.
     client_hints: usize,
@@ -79,7 +79,7 @@ impl<'a> HeadPadder<'a> {
         Some(answer)
     }
 
-    /// Returns the header fields of a paused request for resource `number`, padded to the page's size.
+    /// Returns a paused request's header fields, padded to the size that the page has for resource `number`.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);

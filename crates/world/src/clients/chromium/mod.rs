@@ -26,14 +26,14 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// A load ends if no request is in flight after the load event, and no browser event arrives for this time in
-/// nanoseconds. On a synthetic page, the longest timer for a missing request is added to this time.
+/// A load ends if, after the load event, no request is in flight and no browser event arrives for this time
+/// (ns). On a synthetic page, add the longest emulated processing time of a resource not requested yet.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Maximum time in nanoseconds from the load event to the end of a load with recorded bodies.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// A script that makes times and random numbers repeatable. `RECORDED` stands for the recording's date.
+/// A script that makes times and random numbers repeatable. In it, the recording's date replaces `RECORDED`.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
 /// The client that loads pages in Chromium. The browser starts with the first load.
@@ -164,9 +164,9 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Loads the page until all expected requests have ended, the browser has been idle for some time or, with
-/// recorded bodies, `SETTLE_NS` after the load event. Fails at the load's timeout. Returns the start of the
-/// load in nanoseconds of the monotonic clock, and the browser's metrics.
+/// Loads the page. After the load event, the load ends when all expected requests have ended, the browser has
+/// been idle for some time or, with recorded bodies, `SETTLE_NS` have passed. Fails at the load's timeout.
+/// Returns the start of the load in nanoseconds of the monotonic clock, and the browser's metrics.
 fn follow(
     browser: &mut Browser,
     loading: &Loading,
@@ -262,7 +262,7 @@ fn plt_ns(metrics: &BrowserRecord, loading: &Loading) -> u64 {
     metrics.load_event_ns + (us as f64 * 1000.0 * loading.policy.processing_scale) as u64
 }
 
-/// Converts a browser's time in seconds, which has a resolution of a microsecond, to nanoseconds.
+/// Converts a time that the browser reports, in seconds with microsecond resolution, to nanoseconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }

@@ -24,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the next resource, in page order, with the method and URL of a `Network.Request`,
-    /// and false. If all such resources are taken, returns the last one and true; None if there are none.
+    /// Takes the next resource, in page order, with the method and URL of a `Network.Request`. Returns its
+    /// index and false; if all are taken, the last one's index and true; if there are none, None.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;
@@ -259,8 +259,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of a record that matches a browser request (`is_its`) and has no browser times yet.
-/// Prefers a record of a request that was sent at `sent_ns` or later.
+/// Returns the index of a record that belongs to a browser request (for which `is_its` returns true) and has
+/// no browser times yet. Prefers a record of a request that was sent at `sent_ns` or later.
 fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,

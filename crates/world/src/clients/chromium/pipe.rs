@@ -50,7 +50,7 @@ impl Pipe {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
 
-    /// Calls a method of the tab `session` (None: of the browser), and waits for the result until `until_ns`.
+    /// Calls a method of a tab (of the browser if `session` is None). Waits for the result until `until_ns`.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,

@@ -68,7 +68,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Returns the finished lookup of `host`, which ends now. `outcome` is `Ok(None)` after a timeout.
+    /// Returns the lookup of `host` as finished at the current time. `outcome` is `Ok(None)` after a timeout.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -223,7 +223,7 @@ impl Pending {
 
 /// The sending half of the connection to the resolver.
 enum Queries {
-    /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
+    /// DNS queries for addresses of this IP version, each preceded by its length, over TCP or TLS.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
     Https(Https),
 }
@@ -261,7 +261,7 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// The future that sends and receives HTTP/2 frames. The first request spawns it and leaves None.
+    /// The future that sends and receives HTTP/2 frames; None once the first request has spawned it.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }

@@ -132,7 +132,7 @@ struct Endpoint {
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
 enum LookupState {
-    /// These connections wait for the resolver's answer.
+    /// The resolver has been queried, and these connections wait for its answer.
     Asked(Vec<Waiting>),
     Known(IpAddr),
     Failed,
@@ -170,7 +170,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Also returns the senders of open connections; dropping a sender closes its connection.
+    /// Loads the page. Returns the results and the senders; dropping a sender closes its open connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.loaded.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -424,7 +424,7 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Opens a connection, to the address `looked_up` or, if this is None, to the connection's own address.
+    /// Opens a connection to the IP address `looked_up` or, if this is None, to the address in `connection`.
     fn connect(&mut self, (mut connection, requests): Waiting, looked_up: Option<IpAddr>) {
         let id = connection.id;
         // The scheduler may have closed the connection in the meantime.

@@ -211,7 +211,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies output to the host. Stops once it has no reader there, so that the command gets SIGPIPE.
+/// Copies output to the host. Stops when nobody reads it there any more, so that the command gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

@@ -96,7 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection with early data in the state `early`. Also returns the driver's task.
+    /// Starts HTTP/3. `early` has the state of early data. Returns the connection's streams and driver task.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
