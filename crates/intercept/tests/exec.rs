@@ -96,7 +96,7 @@ impl Done {
         self.report()["total"][key].as_u64().unwrap_or_else(|| panic!("no {key} in {}", self.report()))
     }
 
-    /// Counts connections, cookie requests, SYNs with data, acknowledged SYN data, and unknown outcomes.
+    /// Returns counts: connections, cookie requests, SYNs with data, acknowledged SYN data, unknown outcomes.
     fn counts(&self) -> [u64; 5] {
         ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
             .map(|key| self.total(key))

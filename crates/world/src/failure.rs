@@ -33,7 +33,7 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the failure if this kernel lacks congestion control `name`. The remedy lists available ones.
+    /// Returns the failure that this kernel lacks congestion control `name`. The remedy lists available ones.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -76,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Converts errors to `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
+/// The fault is `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

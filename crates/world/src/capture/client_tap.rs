@@ -51,7 +51,7 @@ impl ClientTap {
         })
     }
 
-    /// Discards the packets and counts of earlier loads. Call this when a page load begins.
+    /// Discards all packets and counts so far. Call this when a page load begins.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();

@@ -21,7 +21,7 @@ use crate::network::addresses::{Prefix, client_address};
 /// Number of the first client address from which the flood comes ([`client_address`]).
 const FIRST_ADDRESS: u16 = 0xfe00;
 /// Number of addresses from which the flood comes. They are few, because a kernel keeps the cookies of at
-/// most six clients for one server: `TCP_METRICS_RECLAIM_DEPTH` limits its list in `tcp_metrics`.
+/// most six clients for one server: `TCP_METRICS_RECLAIM_DEPTH` limits each server's list in `tcp_metrics`.
 const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;

@@ -40,7 +40,7 @@ const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
 /// Ethernet address of the client's and the origins' interfaces. They do not use ARP, so the kernel uses this
-/// address as both the source and the destination of their frames.
+/// address as both the source and the destination of the frames that they send.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -281,7 +281,7 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes the client drop packets to addresses in the prefix `part`, without sending resets.
+    /// Makes the client drop packets that it receives for addresses in the prefix `part`, without resets.
     pub fn silence(&self, part: Prefix) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, true)
     }

@@ -244,7 +244,7 @@ struct LoopDetector {
 
 impl LoopDetector {
     /// Returns true if a program loops endlessly: programs have used more CPU time than [`MAX_CPU_TIME`]
-    /// since the User-Mode Linux process itself (PID `kernel`) last ran. Call this repeatedly, in PID 1.
+    /// since the User-Mode Linux process (PID `kernel`) last ran. Call this repeatedly. Works only in PID 1.
     fn detects_loop(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -380,7 +380,7 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Replaces each `origins.bodies_file` in the jobs' JSON by the path in the kernel to which `places` maps it.
+/// Returns the jobs' JSON with each `origins.bodies_file` replaced with its path in the kernel (`places`).
 fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

@@ -79,7 +79,7 @@ impl<'a> HeadPadder<'a> {
         Some(answer)
     }
 
-    /// Returns a paused request's header fields, padded to the size that the page has for resource `number`.
+    /// Returns a paused request's header fields, padded to the size listed in the page for resource `number`.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);

@@ -27,7 +27,7 @@ use crate::engine;
 use crate::failure::{Blame, Failure};
 
 /// A load ends if, after the load event, no request is in flight and no browser event arrives for this time
-/// (ns). On a synthetic page, add the longest emulated processing time of a resource not requested yet.
+/// (ns) plus, on a synthetic page, the longest emulated processing time of a resource not requested yet.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Maximum time in nanoseconds from the load event to the end of a load with recorded bodies.

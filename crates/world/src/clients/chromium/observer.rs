@@ -259,8 +259,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of a record that belongs to a browser request (for which `is_its` returns true) and has
-/// no browser times yet. Prefers a record of a request that was sent at `sent_ns` or later.
+/// Returns the index of a record that belongs to a browser request (`is_its` returns true for the record) and
+/// has no browser times yet. Prefers a record of a request that was sent at `sent_ns` or later.
 fn find_origins_record(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,

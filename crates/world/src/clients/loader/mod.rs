@@ -132,7 +132,7 @@ struct Endpoint {
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
 enum LookupState {
-    /// The resolver has been queried, and these connections wait for its answer.
+    /// The lookup is under way, and these connections wait for the resolver's answer.
     Asked(Vec<Waiting>),
     Known(IpAddr),
     Failed,
@@ -170,7 +170,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the results and the senders; dropping a sender closes its open connection.
+    /// Loads the page. Returns results and the open connections' senders; dropping one closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.loaded.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);

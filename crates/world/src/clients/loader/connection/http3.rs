@@ -96,7 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3. `early` has the state of early data. Returns the connection's streams and driver task.
+    /// Starts HTTP/3 on a connection. `early` has the state of early data. Also returns the driver's task.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
