@@ -16,7 +16,7 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 /// Maximum number of pieces in which a paced body is sent.
 const PIECES: u64 = 100;
 /// Minimum size of a paced body's pieces in bytes: a full TCP segment less a DATA frame's header (9 bytes,
-/// RFC 9113 section 4.1). One byte more needs another packet, and Linux counts windows in packets.
+/// RFC 9113 section 4.1). One more byte would take another packet, and Linux counts windows in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// A body of known length, which is consumed piece by piece as it is sent.
@@ -75,7 +75,7 @@ impl SizedBody {
     /// Writes all remaining bytes to `to`, without pacing.
     ///
     /// # Errors
-    /// Returns the errors of writing to `to`.
+    /// Returns an error if writing to `to` fails.
     pub fn write_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
         loop {
             let chunk = self.take(usize::MAX);
@@ -91,7 +91,7 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes of the body, at most `most` (not 0); empty if none are left.
+    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns none at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.front_mut() {
             let chunk = match piece {

@@ -41,8 +41,8 @@ impl CachePolicy {
         }
     }
 
-    /// Returns true if a request gets the answer 304 (Not Modified), because it is a GET or HEAD with this
-    /// policy's tag in `If-None-Match` (RFC 9110 section 13.1.2).
+    /// Returns true if the response to a request is 304 (Not Modified): the request is a GET or HEAD, and has
+    /// this policy's tag in `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

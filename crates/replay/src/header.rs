@@ -9,8 +9,8 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads a header section to `wanted` bytes, with dots in the value of the field `name`. The bytes include a
-/// first line of `first_line` bytes (see [`header_bytes`]). A longer section stays unchanged.
+/// Pads a header section with dots in the value of the field `name`. Its size is then `wanted` bytes,
+/// including a first line of `first_line` bytes (see [`header_bytes`]). A longer section stays unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -22,9 +22,9 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
     *value = HeaderValue::from_bytes(&padded).expect("dots are valid in a field value");
 }
 
-/// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields of 32,
-/// 64, 128 bytes and so on, then lengthens the field `name` by the remaining bytes. As in browsers, most
-/// fields are then equal in all sections, and HPACK sends equal fields in full only once on a connection.
+/// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields whose
+/// lengths are different powers of two, then lengthens the field `name` by the remaining bytes. As in
+/// browsers, most fields are then the same in each section, and HPACK sends them in full once per connection.
 ///
 /// # Panics
 /// Panics if the field is missing.

@@ -27,7 +27,7 @@ pub struct TlsHandshake {
     /// Time when the origin reported the handshake's state, in nanoseconds of the monotonic clock. A complete
     /// handshake is reported when the client's last message arrives.
     pub at_ns: u64,
-    /// The negotiated parameters and counts; `complete` is true for a finished handshake.
+    /// The negotiated parameters and byte counts; `complete` is true for a finished handshake.
     pub handshake: Handshake,
     /// The traffic of the connection until the handshake's state was reported.
     pub traffic: Traffic,

@@ -97,7 +97,7 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Like [`ObservedStream::new`], for a connection that was accepted just now. Prevents the read that
+    /// Wraps a connection that was accepted just now, as [`ObservedStream::new`] does. Prevents the read that
     /// tokio would try immediately, which costs a system call. There must be no `await` between accept and
     /// this call: epoll reports available data only once, and an earlier report would be lost.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {

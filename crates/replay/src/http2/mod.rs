@@ -23,10 +23,10 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// Limit of unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`): an urgent response waits for them all.
+/// Maximum unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`). Urgent responses wait behind them.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
-/// Limit of a header section at both ends, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): no page reaches it.
+/// Maximum header section size at each end in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`). No page reaches it.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;
 
 /// Receives a whole body. If it has more than `most` bytes, discards the excess and returns `None`.

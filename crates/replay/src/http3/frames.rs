@@ -16,8 +16,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Counts bytes that pass at `at_ns`: payloads of DATA frames as body, and all other bytes as head,
-    /// except for the headers of DATA frames.
+    /// Counts bytes that pass at `at_ns`. The payloads of DATA frames count as body, the headers of DATA
+    /// frames are not counted, and all other bytes count as head.
     pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;

@@ -122,7 +122,7 @@ pub enum Early {
     Rejected,
 }
 
-/// The unfinished calls that open or accept streams of a connection. A clone of this value has no such calls.
+/// The pending calls that open or accept streams of a connection. A clone starts without pending calls.
 #[derive(Default)]
 struct Calls {
     accepting_bi: Pending<Bidirectional>,
@@ -149,10 +149,10 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Creates a connection. `table` counts the traffic of requests, and `early` has the state of early data.
+    /// Wraps a connection. `table` counts the traffic of requests, and `early` has the state of early data.
     ///
     /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
-    /// value and creates another for the same connection. So this value never closes the connection, and
+    /// wrapper and creates another for the same connection. So this wrapper never closes the connection, and
     /// accepts no streams from the server before early data is accepted: dropping the server's control stream
     /// would end the connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
@@ -160,7 +160,7 @@ impl Quic {
         Self { connection, table, early, closes, calls: Calls::default() }
     }
 
-    /// Creates a connection without pending early data: a server's, or a client's after the handshake.
+    /// Wraps a connection without pending early data: a server's, or a client's after the handshake.
     pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
         Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
     }

@@ -63,7 +63,7 @@ struct Shared {
     encrypted: AtomicBool,
     /// The permitted use of the session tickets that clients get on new connections.
     ticket_use: Mutex<SessionStart>,
-    /// True during an earlier visit, in which clients get tickets before the measured load.
+    /// True during a visit before the measured load, in which clients get tickets for that load.
     visit: AtomicBool,
 }
 
@@ -75,7 +75,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Starts the servers on a thread inside `namespace`. The servers are listening when this returns.
+    /// Starts the servers on a thread inside `namespace`. The servers listen when this function returns.
     ///
     /// # Errors
     /// Returns an error if the thread cannot enter the namespace or listen on a port.

@@ -85,8 +85,8 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs that get this response, such as other sizes of a picture, unless they belong to a resource.
-    /// Each is a pair: address and port of an origin, and a normalized path and query. Unused if
+    /// Other URLs that get this response, such as other sizes of a picture, unless a resource has the same
+    /// URL. Each is a pair: address and port of an origin, and a normalized path and query. Unused if
     /// [`Site::accepts_similar_urls`] is false.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.

@@ -1,4 +1,4 @@
-//! Opens the client's end of QUIC connections, each with its own socket.
+//! Opens QUIC connections as a client, each on its own socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -127,7 +127,7 @@ impl QuicClient {
     /// tokens, and closes the connection. Later connections use the tickets and tokens.
     ///
     /// # Errors
-    /// Returns an error if the visit fails.
+    /// Returns an error if no socket can be opened or the handshake fails.
     pub async fn visit(&self, host: &str, address: SocketAddr, tickets: usize) -> io::Result<()> {
         let mut received = self.ticket_store.received.subscribe();
         let (had_tickets, had_tokens) = *received.borrow_and_update();

@@ -108,8 +108,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes the TLS handshake of a QUIC connection: the arguments become fields of the result. The cipher
-/// suite and group are the first of `provider`, because both ends prefer them.
+/// Describes the TLS handshake of a QUIC connection. The cipher suite (for TLS 1.3) and the group are the
+/// first in `provider`, because both ends prefer them. The other arguments become fields of the result.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

@@ -24,7 +24,7 @@ struct Reactor {
     /// True if the thread has a [`Runtime`], which sends the queued datagrams.
     running: bool,
     queued: VecDeque<Queued>,
-    /// Time at which the kernel had no room for more datagrams; `None` if it has room.
+    /// Time at which the last flush found a socket's buffer full; `None` if it did not.
     full_ns: Option<u64>,
     /// Number of times that the thread was about to wait because no task was ready.
     turn: u64,
@@ -187,7 +187,7 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes queued datagrams to the kernel until it has no more room. Datagrams that it refuses are lost.
+    /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops any that fail otherwise.
     fn flush(&mut self) {
         // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {

@@ -1,4 +1,4 @@
-//! Runs quinn on tokio with timers of the kernel's precision. tokio's own timers round up to a millisecond.
+//! Runs quinn on tokio with timers as precise as the kernel's. tokio's own timers round up to a millisecond.
 
 use std::io;
 use std::net::UdpSocket;
@@ -30,7 +30,7 @@ impl Runtime for ExactRuntime {
         tokio::spawn(CERTIFIED.scope(self.certified.clone(), future));
     }
 
-    /// Always fails, because endpoints get sockets of this crate.
+    /// Always fails, because this crate gives each endpoint a socket of its own type.
     fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         Err(io::ErrorKind::Unsupported.into())
     }

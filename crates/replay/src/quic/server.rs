@@ -1,4 +1,4 @@
-//! Accepts the origins' end of QUIC connections, with one endpoint for each port.
+//! Accepts QUIC connections at the origins, with one endpoint for each port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -101,8 +101,8 @@ pub(crate) struct Accepted {
     pub(crate) connection: Connection,
     /// Resolves when the handshake has ended.
     pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Describes the handshake. The arguments are the number of early data bytes that were read, and true if
-    /// the handshake is complete.
+    /// Function that describes the handshake. Its arguments are the number of early data bytes that were
+    /// read, and true if the handshake is complete.
     pub(crate) handshake: Arc<dyn Fn(u64, bool) -> Handshake + Send + Sync>,
 }
 

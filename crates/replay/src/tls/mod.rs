@@ -110,7 +110,7 @@ pub enum SessionStart {
 pub enum TicketState {
     /// The tickets are valid.
     Valid,
-    /// Client and origin disagree on the age. Sessions resume without early data (RFC 8446 section 8.3).
+    /// Client and origin disagree on ticket ages: sessions resume without early data (RFC 8446 section 8.3).
     Stale,
     /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,

@@ -1,6 +1,6 @@
-//! Implements post-quantum key exchange with ML-KEM of the crate ml-kem: `X25519MLKEM768`, combined with
-//! X25519 of ring (draft-ietf-tls-ecdhe-mlkem), and `MLKEM1024` (draft-ietf-tls-mlkem). rustls supports these
-//! groups only with aws-lc-rs, which takes minutes to build.
+//! Implements post-quantum key exchange with the `ml-kem` crate: `X25519MLKEM768`, which also uses ring's
+//! X25519 (draft-ietf-tls-ecdhe-mlkem), and `MLKEM1024` (draft-ietf-tls-mlkem). rustls supports these groups
+//! only with aws-lc-rs, which takes minutes to build.
 
 use std::marker::PhantomData;
 

@@ -37,7 +37,7 @@ pub struct Handshake {
 
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// A handle with which other tasks wait for a handshake. The default value, for cleartext, is complete.
+/// A handle with which other tasks wait for a handshake. The default, for cleartext, never makes them wait.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
@@ -175,7 +175,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Continues the handshake until it is complete or `enough` returns true, and all records are sent.
+    /// Continues until all records are sent and either the handshake is complete or `enough` returns true.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 const PIPE_BYTES: usize = 1 << 20;
-/// The origins' limit of early data in bytes.
+/// The origins' limit on early data, in bytes.
 const MOST: usize = 16_384;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
@@ -46,7 +46,7 @@ fn last(handshakes: &Handshakes) -> Handshake {
 }
 
 impl Pair {
-    /// Returns both configurations. The client has the tickets of one earlier connection.
+    /// Returns the configurations of client and server. The client has the tickets of one earlier connection.
     async fn with_tickets() -> Self {
         let settings = Settings::default();
         let authority = Authority::new(since_1970().as_nanos() as u64).unwrap();

@@ -1,4 +1,4 @@
-//! Tests that a client's HTTP/3 accepts the server's streams only once early data is accepted.
+//! Tests that an HTTP/3 client accepts the server's streams only once early data is accepted.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -15,8 +15,8 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use tokio::sync::watch;
 
-/// Returns a client's connection over loopback that has received a stream of the server, and values that keep
-/// it open.
+/// Returns a client's connection over loopback on which a stream from the server has arrived, and values that
+/// keep the connection open.
 async fn with_a_stream_of_the_server() -> (Connection, impl Sized) {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let settings = Settings::default();
@@ -41,7 +41,7 @@ async fn with_a_stream_of_the_server() -> (Connection, impl Sized) {
     (near, (control, far, origin, client))
 }
 
-/// Returns true if `http` accepts a stream of the server at once.
+/// Returns true if `http` accepts a stream from the server without waiting.
 async fn takes_a_stream(http: &mut Quic) -> bool {
     poll_fn(|context| Poll::Ready(quic::Connection::<Bytes>::poll_accept_recv(http, context).is_ready()))
         .await
