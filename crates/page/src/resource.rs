@@ -58,7 +58,7 @@ pub struct Resource {
     /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
-    /// Number of bytes of the initiator's body that reveal this resource; `None` for the whole response.
+    /// Bytes of the initiator's body that must arrive to reveal this resource; `None` for the whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
     /// True if the server pushes the resource, so that the client learns of it with the initiator's request.

@@ -40,7 +40,7 @@ pub(crate) struct Discovery {
     load_event_at: Option<Nanos>,
     load_event_passed: bool,
     started_at: Option<Nanos>,
-    /// Number of resources to load that have neither ended nor failed.
+    /// Number of this load's resources that may still end or fail.
     pending: usize,
     pending_before_load_event: usize,
     load_event_failed: bool,
@@ -199,8 +199,8 @@ impl Discovery {
         }
     }
 
-    /// Returns the next resource that the client discovers in the first `bytes_so_far` bytes of the parent's
-    /// body, each resource once. If `bytes_so_far` is `None`, returns only resources that the server pushes.
+    /// Returns the next child, not returned before, that the first `bytes_so_far` bytes of the parent's body
+    /// reveal. If `bytes_so_far` is `None`, returns only resources that the server pushes.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].children.get(*known)?;

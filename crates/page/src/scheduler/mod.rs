@@ -128,7 +128,7 @@ impl Scheduler {
         self.discovery.plt()
     }
 
-    /// Returns true when all resources to load have ended or failed, and the load event has passed.
+    /// Returns true if the load event has passed, and no resource to load may still end or fail.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }

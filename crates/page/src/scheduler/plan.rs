@@ -12,7 +12,7 @@ pub(crate) struct Plan {
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// False for a resource that is not requested.
+    /// True if the page load requests the resource.
     pub(crate) selected: bool,
     /// Resources that the client discovers in the response, or that the server pushes with it, in the order
     /// of discovery. [`Policy::order_seed`] shuffles resources that are discovered at the same byte.

@@ -3,11 +3,11 @@
 //! A request takes an available connection to its server. If there is none, the request is queued, and the
 //! pool opens a connection if the limits allow it. The new connection is not reserved for this request. Any
 //! connection that becomes available takes the most urgent request in its server's queue
-//! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections, the
-//! pool closes an idle connection to make room. If the first connection to a server takes longer than
-//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one, like Chromium's backup job. If an HTTP/3 server
-//! has a fallback, the second connection uses TCP. The pool then keeps the connection that completes its
-//! handshake first, and closes the other.
+//! (<https://insouciant.org/tech/connection-management-in-chromium/>). If the total number of connections is
+//! at its limit, the pool closes an idle connection to make room. If the first connection to a server takes
+//! longer than [`Policy::BACKUP_AFTER_NS`], the pool opens a second one, like Chromium's backup job. If an
+//! HTTP/3 server has a fallback, the second connection uses TCP. The pool then keeps the connection that
+//! completes its handshake first, and closes the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit, which is one request
 //! with HTTP/1, and the maximum number of streams with HTTP/2. Requests that may not share connections have
@@ -264,8 +264,8 @@ impl Pool {
         carried
     }
 
-    /// Handles the failure or close of a connection. Returns the resources that fail, because their requests
-    /// are not retried on another connection.
+    /// Handles a connection that failed or was closed. Returns the resources that fail, because their
+    /// requests are not retried on another connection.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -433,7 +433,7 @@ impl Pool {
         self.idle_longest_first().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns an available connection for a resource: the last used one, otherwise the oldest unused one.
+    /// Returns an available connection for a resource: the most recently used, or else the oldest unused one.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;

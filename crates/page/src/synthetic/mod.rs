@@ -1,4 +1,4 @@
-//! Generates response bodies with the page's sizes, which make a browser request exactly its resources.
+//! Generates response bodies of the page's sizes that make a browser request exactly the page's resources.
 //!
 //! A page names the initiator of each resource, the byte of the initiator's body that reveals the resource,
 //! and the processing time before the request. This module writes HTML, CSS and scripts with which a browser
@@ -24,7 +24,7 @@ use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Response bodies that need this script to start requests contain it, unless they are too small.
+    /// Each response body that needs the script to start requests contains it, unless the body is too small.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's scripts.
     Injected,

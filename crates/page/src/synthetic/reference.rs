@@ -44,7 +44,7 @@ pub(super) struct Reference {
     pub(super) container: Option<Container>,
     /// Index of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
-    /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
+    /// Bytes of the parent's body that must arrive to reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
     /// The client's processing time before the request, in milliseconds, as for `setTimeout`.
     pub(super) delay_ms: u64,

@@ -1,5 +1,5 @@
-//! Tests servers with a fallback: the client tries QUIC, after a time also TCP, and uses the connection that
-//! is ready first.
+//! Tests servers with a fallback: the client tries QUIC, later TCP as well, and uses the connection that is
+//! ready first.
 
 use fastopen_page::{Action, ConnectionId, Event, Limits, OriginId, Policy, Scheduler};
 

@@ -2,7 +2,7 @@
 
 use fastopen_page::{Format, Initiators, Page, PageUrl, Resource, ResourceType};
 
-/// Returns a resource with 1000 body bytes that the end of the root document reveals.
+/// Returns a resource with 1000 body bytes, which the client discovers at the end of the root document.
 pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
     Resource {
         url: PageUrl::parse(url).unwrap(),
@@ -57,7 +57,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
     page
 }
 
-/// Returns a page with a root document at `a.test`, whose end reveals this number of images of `a.test`.
+/// Returns a page with a root document and this number of images, discovered at its end, all at `a.test`.
 pub(crate) fn gallery(images: usize) -> Page {
     page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
 }

@@ -5,7 +5,7 @@ use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load, server};
 use crate::pages::{gallery, image, page, root};
 
-/// Returns the policy of a browser with these limits of connections to a server and of requests on each
+/// Returns a browser's policy with these limits on the connections to a server and on the requests on each
 /// connection.
 fn browser(connections: usize, streams: usize) -> Policy {
     let limits = |host: &str| (server(host), Limits { connections, streams });
