@@ -30,7 +30,7 @@ fn begins(http: &str, session: &str, arms: &[&str]) -> Value {
     with(job, json!({"origins": origins, "tls": {"session": session}}))
 }
 
-/// Returns the connection to the host that was opened first, among those that carried a request.
+/// Returns the first connection that was opened to the host, ignoring connections without a request.
 fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
     let of_host = list(&load["connections"]).iter().filter(|one| one["host"] == host);
     let carried = of_host.filter(|one| number(&one["requests"]) > 0);

@@ -13,7 +13,7 @@ const FETCH: &str = r#"while (($#)); do
     exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3
     cat <&3 >/dev/null; exec 3>&-; shift 2; done"#;
 
-/// Returns changes to a job that make a bash script with these arguments its client.
+/// Returns changes that make a bash script with these arguments the client of a job.
 fn bash(script: &str, arguments: &[&str]) -> Value {
     let words = [&["bash", "-c", script, "client"][..], arguments].concat();
     json!({"client": {"kind": "command", "command": words}})

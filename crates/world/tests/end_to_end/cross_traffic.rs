@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{image, job, list, network, number, page, plt_ms, root, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// Returns a job that loads a small page twice beside this cross traffic; there is none if `cross` is null.
+/// Returns a job that loads a small page twice while this cross traffic (`null` for none) shares the link.
 fn sharing(cross: &Value, aqm: &str) -> Value {
     let direction = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000, "aqm": aqm});
     let ways = json!({"down": direction, "up": direction, "cross": cross});

@@ -1,4 +1,4 @@
-//! Tests of invalid jobs: the program names the invalid place in an error of one line, exits with code 2 and
+//! Tests of invalid jobs: the program names the invalid place in a one-line error, exits with code 2 and
 //! makes no world.
 
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{image, job, list, network, number, page, root, run, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
-/// Returns a job that loads a page of 25 hosts over a round trip of 100 ms, with jitter in each direction.
+/// Returns a job that loads a page of 25 hosts with a round trip of 100 ms, and jitter in each direction.
 fn jittered(jitter: &Value, seed: u64) -> Value {
     let hosts = (0..24).map(|host| image(&format!("http://h{host}.test/"), 1000));
     let resources: Vec<_> = [root(5000)].into_iter().chain(hosts).collect();

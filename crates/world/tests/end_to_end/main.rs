@@ -1,5 +1,5 @@
 //! End-to-end tests: each writes jobs to the program's standard input and checks the records on its standard
-//! output. The worlds are on this machine's kernel or in virtual time.
+//! output. The worlds run on this machine's kernel or in virtual time.
 
 mod support;
 

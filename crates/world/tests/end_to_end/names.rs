@@ -11,8 +11,8 @@ use crate::virtual_time::{exactly, on_each_engine};
 
 const RTT_US: u64 = 100_000;
 
-/// Returns a job that loads a document of one host and images of two other hosts, on a network with these
-/// changes.
+/// Returns a job that loads a document of one host and images of two other hosts. `changes` are applied to
+/// its network.
 fn asking(changes: Value, arms: &[&str]) -> Value {
     let pictures =
         ["http://b.test/1", "http://b.test/2", "http://c.test/3"].map(|url| image(url, 1000)).to_vec();

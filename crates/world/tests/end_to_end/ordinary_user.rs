@@ -1,5 +1,5 @@
-//! Tests of the program when an ordinary user runs it. They need a system that allows user namespaces to
-//! ordinary users.
+//! Tests of the program when an ordinary user runs it. They need a system that lets ordinary users create
+//! user namespaces.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,13 +1,13 @@
 //! Tests of Linux's behaviour on paths that break TCP Fast Open, in virtual time. Most tests load one
-//! resource over a round trip of 100 ms.
+//! resource with a round trip of 100 ms.
 
 use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, with, with_syn_data};
 use crate::virtual_time::exactly;
 
-/// Columns: the path, the arm, the earliest time of the first byte in milliseconds and the time before which
-/// it comes, `tcpi_fastopen_client_fail`, the number of segments that the client retransmitted, and the
+/// Columns: the path, the arm, the lower and the excluded upper bound of the first byte's time in
+/// milliseconds, `tcpi_fastopen_client_fail`, the number of segments that the client retransmitted, and the
 /// counters that grew at the client and at the origins. A counter that grew by two is named twice.
 type Row = (&'static str, &'static str, [u64; 2], u64, u64, &'static [&'static str], &'static [&'static str]);
 
@@ -186,7 +186,7 @@ fn each_setting_of_both_ends_shows_what_linux_makes_of_it_and_the_load_is_valid(
 }
 
 /// Columns: a path over which no page loads with Fast Open, `tcp_fastopen_blackhole_timeout_sec`, and the
-/// counters of the client and of the origins with their growth.
+/// counters that grew at the client and at the origins, each with its growth.
 type Never = (&'static str, u64, &'static [(&'static str, u64)], &'static [(&'static str, u64)]);
 
 const NEVER: [Never; 5] = [

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, list, network, page, plt_ms, root, run, with, with_syn_data};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// A Python program that serves the bodies of a.test. It sets a Fast Open queue of length `QUEUE` itself,
-/// unless that is 0.
+/// A Python program that serves the bodies of a.test. Unless `QUEUE` is 0, it sets a Fast Open queue of this
+/// length itself.
 const SERVER: &str = r#"
 import functools, http.server, os, socketserver
 class Server(socketserver.ThreadingTCPServer):
@@ -22,7 +22,7 @@ Handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="sit
 Server(("", 80), Handler).serve_forever()
 "#;
 
-/// A Python program: a proxy that opens a connection to the origins for each request.
+/// A proxy in Python that opens a connection to the origins for each request.
 const PROXY: &str = r#"
 import socket, socketserver
 class Proxy(socketserver.BaseRequestHandler):

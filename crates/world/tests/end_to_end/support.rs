@@ -42,7 +42,7 @@ pub(crate) fn page(resources: &[Value]) -> Value {
         "initiators": "declared", "resources": resources})
 }
 
-/// Returns a network with this round-trip time, whose link has no limit of rate or queue.
+/// Returns a network with this round-trip time, whose link has no limit on its rate or queue.
 pub(crate) fn network(rtt_us: u64) -> Value {
     let way = json!({"rate_bit_per_s": null, "queue_bytes": null});
     json!({"rtt_us": rtt_us, "down": way, "up": way})

@@ -1,4 +1,4 @@
-//! Tests of the times of loads, exact in virtual time.
+//! Tests of the times of loads, which are exact in virtual time.
 
 use serde_json::{Value, json};
 

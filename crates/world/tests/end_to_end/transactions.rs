@@ -1,12 +1,12 @@
-//! Tests of transactions with a server under load: latencies and the evidence of both kernels, exact in
-//! virtual time.
+//! Tests of transactions with a server under load: latencies, which are exact in virtual time, and the
+//! evidence of both kernels.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, grown, image, job, list, network, number, page, root, run, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// Returns a job of one load with these transactions, over an RTT of 100 ms. Each of the `hosts` hosts has a
+/// Returns a job of one load with these transactions and an RTT of 100 ms. Each of the `hosts` hosts has a
 /// resource of 5,000 bytes. `queue` is the length of the Fast Open queues.
 fn asking(hosts: usize, cookies: Option<&str>, transactions: &Value, queue: u16) -> Value {
     let others = (1..hosts).map(|at| image(&format!("http://h{at}.test/"), 5000));

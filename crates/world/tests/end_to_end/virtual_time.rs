@@ -389,7 +389,7 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     fs::remove_dir(&other).expect("it is nobody's, and left alone");
 }
 
-/// When to kill the processes.
+/// The time at which a test kills the processes.
 enum Stage {
     /// This number of milliseconds after the start.
     After(u64),
