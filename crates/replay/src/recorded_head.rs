@@ -5,7 +5,7 @@ use hyper::header::{
     HeaderValue, LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
-/// Fields that only apply to one connection or to one framing of the body (RFC 9110 section 7.6.1), and
+/// Fields that apply only to one connection or to the framing of one body (RFC 9110 section 7.6.1), and
 /// fields that name servers outside the emulated network.
 const NOT_SENT: [HeaderName; 9] = [
     CONNECTION,

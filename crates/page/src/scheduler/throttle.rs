@@ -1,7 +1,7 @@
 //! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits,
-//! without a connection, while its frame has the maximum of images in flight, or six requests of any kind (or
-//! [`Policy::connections_per_host`], if larger) to the image's server. The target of a redirect counts
-//! instead of the redirect.
+//! without a connection, while its frame has the maximum number of images in flight, or six requests of any
+//! kind (or [`Policy::connections_per_host`], if larger) to the image's server. The target of a redirect
+//! counts instead of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 

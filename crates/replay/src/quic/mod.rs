@@ -1,5 +1,5 @@
-//! Configures and runs QUIC (quinn) for origin servers and page loader, with TCP's initial window, HTTP/2's
-//! flow-control windows, and datagrams of one size. Counts the packets and bytes of each connection.
+//! Configures and runs QUIC (quinn) for the origin servers and the page loader, with TCP's initial window,
+//! HTTP/2's flow-control windows, and datagrams of one size. Counts the packets and bytes of each connection.
 
 mod client;
 mod congestion;
