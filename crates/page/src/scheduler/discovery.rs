@@ -36,11 +36,11 @@ pub(crate) struct Discovery {
     timers_set: u64,
     /// Requests that are ready, but may be sent only after the load event, which has not happened yet.
     waiting_for_load_event: VecDeque<usize>,
-    /// The time of the load event; `None` until all resources that it waits for have ended or failed.
+    /// The time of the load event; `None` while the event waits for resources.
     load_event_at: Option<Nanos>,
     load_event_passed: bool,
     started_at: Option<Nanos>,
-    /// Number of this load's resources that may still end or fail.
+    /// Number of this load's resources that can still end or fail.
     pending: usize,
     pending_before_load_event: usize,
     load_event_failed: bool,

@@ -128,7 +128,7 @@ impl Scheduler {
         self.discovery.plt()
     }
 
-    /// Returns true if the load event has passed, and no resource to load may still end or fail.
+    /// Returns true if the load event has passed, and no resource of this load can still end or fail.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }

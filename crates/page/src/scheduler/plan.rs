@@ -12,7 +12,7 @@ pub(crate) struct Plan {
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// True if the page load requests the resource.
+    /// True if the policy selects the resource (see [`selected`]).
     pub(crate) selected: bool,
     /// Resources that the client discovers in the response, or that the server pushes with it, in the order
     /// of discovery. [`Policy::order_seed`] shuffles resources that are discovered at the same byte.
@@ -80,7 +80,7 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns, for each resource, true if the page load requests the resource.
+/// Returns, for each resource, true if the policy selects its phase and the phases of all its initiators.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {

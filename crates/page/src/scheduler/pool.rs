@@ -4,14 +4,14 @@
 //! pool opens a connection if the limits allow it. The new connection is not reserved for this request. Any
 //! connection that becomes available takes the most urgent request in its server's queue
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). If the total number of connections is
-//! at its limit, the pool closes an idle connection to make room. If the first connection to a server takes
-//! longer than [`Policy::BACKUP_AFTER_NS`], the pool opens a second one, like Chromium's backup job. If an
-//! HTTP/3 server has a fallback, the second connection uses TCP. The pool then keeps the connection that
-//! completes its handshake first, and closes the other.
+//! at its limit, the pool closes an idle connection to make room. If the first handshake with a server takes
+//! longer than [`Policy::BACKUP_AFTER_NS`], the pool opens a second connection, like Chromium's backup job.
+//! If an HTTP/3 server has a fallback, the limit is [`Policy::fallback_after`], and the second connection
+//! uses TCP. The pool then keeps the connection that completes its handshake first, and closes the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit, which is one request
-//! with HTTP/1, and the maximum number of streams with HTTP/2. Requests that may not share connections have
-//! separate queues ([`Partition`]).
+//! with HTTP/1, and the maximum number of streams with HTTP/2 and HTTP/3. Requests that may not share
+//! connections have separate queues ([`Partition`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

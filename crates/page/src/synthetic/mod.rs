@@ -24,7 +24,7 @@ use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Each response body that needs the script to start requests contains it, unless the body is too small.
+    /// Documents that need `runtime.js` contain it, or else the scripts in them, unless they are too small.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's scripts.
     Injected,

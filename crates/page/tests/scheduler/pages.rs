@@ -57,7 +57,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
     page
 }
 
-/// Returns a page with a root document and this number of images, discovered at its end, all at `a.test`.
+/// Returns a page of `a.test`: a root document, and this number of images, discovered at its end.
 pub(crate) fn gallery(images: usize) -> Page {
     page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
 }
