@@ -91,7 +91,7 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns none at the end.
+    /// Removes and returns the next bytes of the body, at most `most` (not 0). Returns no bytes at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.front_mut() {
             let chunk = match piece {

@@ -9,8 +9,8 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads a header section with dots in the value of the field `name`. Its size is then `wanted` bytes,
-/// including a first line of `first_line` bytes (see [`header_bytes`]). A longer section stays unchanged.
+/// Pads a header section to `wanted` bytes: appends dots to the value of the field `name`. The size includes
+/// a first line of `first_line` bytes (see [`header_bytes`]). A longer section stays unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -23,8 +23,8 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 }
 
 /// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields whose
-/// lengths are different powers of two, then lengthens the field `name` by the remaining bytes. As in
-/// browsers, most fields are then the same in each section, and HPACK sends them in full once per connection.
+/// lengths are powers of two ([`FILLER_EXPONENTS`]), then lengthens the field `name` by the remaining bytes.
+/// As in browsers, most fields are then equal in all sections: HPACK sends them in full once per connection.
 ///
 /// # Panics
 /// Panics if the field is missing.

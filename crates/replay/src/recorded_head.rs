@@ -19,7 +19,7 @@ const NOT_SENT: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Fields about freshness. They refer to the time of the recording, so they cannot be sent in a load.
+/// Fields about freshness. Most refer to the time of the recording, so loads get new values or none.
 const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
 /// Parses the fields of an HTTP/1.1 header section. Skips the first line, stops at an empty line, and leaves

@@ -23,7 +23,7 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// Maximum unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`). Urgent responses wait behind them.
+/// Maximum unsent bytes in an origin's socket (`TCP_NOTSENT_LOWAT`). Even urgent responses wait behind them.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
 /// Maximum header section size at each end in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`). No page reaches it.

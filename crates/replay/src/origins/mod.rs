@@ -1,5 +1,5 @@
-//! Runs the origin servers: for each port, one listener for all hosts, and a QUIC endpoint if a host uses
-//! HTTP/3. The destination address of a connection identifies the host.
+//! Runs the origin servers: for each IP version and port, one listener for all hosts, and a QUIC endpoint if
+//! a host uses HTTP/3. The destination address of a connection identifies the host.
 
 mod http1;
 mod http2;
@@ -63,7 +63,7 @@ struct Shared {
     encrypted: AtomicBool,
     /// The permitted use of the session tickets that clients get on new connections.
     ticket_use: Mutex<SessionStart>,
-    /// True during a visit before the measured load, in which clients get tickets for that load.
+    /// True during an earlier visit, in which clients get tickets or fill their caches for the measured load.
     visit: AtomicBool,
 }
 
@@ -75,7 +75,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Starts the servers on a thread inside `namespace`. The servers listen when this function returns.
+    /// Starts the servers on a thread inside `namespace`. The servers are listening when it returns.
     ///
     /// # Errors
     /// Returns an error if the thread cannot enter the namespace or listen on a port.

@@ -124,7 +124,7 @@ impl QuicClient {
     }
 
     /// Connects to a host, waits for `tickets` session tickets and, if origins issue them, as many address
-    /// tokens, and closes the connection. Later connections use the tickets and tokens.
+    /// tokens, and closes the connection. Waits without limit if fewer arrive. Later connections use them.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened or the handshake fails.

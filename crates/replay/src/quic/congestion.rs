@@ -6,8 +6,8 @@
 //!
 //! - During the handshake, an acknowledgment of a later Initial packet may reveal that the `ServerHello` is
 //!   lost. The retransmission then waits forever for room (as in quicwg/base-drafts#2984 and nginx#1616).
-//! - After the handshake, no loss timer runs, because quinn last updated it before 1-RTT packets could start
-//!   it. There is no room for `HANDSHAKE_DONE`, whose acknowledgment would reveal the loss.
+//! - After the handshake, no loss timer runs: quinn last set it during the handshake, when 1-RTT packets have
+//!   no timer. There is no room for `HANDSHAKE_DONE`, whose acknowledgment would reveal the loss.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};

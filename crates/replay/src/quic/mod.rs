@@ -108,8 +108,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes the TLS handshake of a QUIC connection. The cipher suite (for TLS 1.3) and the group are the
-/// first in `provider`, because both ends prefer them. The other arguments become fields of the result.
+/// Describes the TLS handshake of a QUIC connection. quinn does not report the cipher suite and the group:
+/// they are the first in `provider` (for TLS 1.3), which both ends prefer. The other arguments become fields.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

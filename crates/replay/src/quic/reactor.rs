@@ -60,7 +60,7 @@ impl Runtime {
         Ok(Self(runtime))
     }
 
-    /// Runs a future to its end, then passes all queued datagrams to the kernel.
+    /// Runs a future to its end, then passes the queued datagrams to the kernel.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let output = self.0.block_on(future);
         REACTOR.with_borrow_mut(Reactor::flush);
@@ -187,7 +187,7 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops any that fail otherwise.
+    /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops those with other errors.
     fn flush(&mut self) {
         // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {

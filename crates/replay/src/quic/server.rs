@@ -1,4 +1,4 @@
-//! Accepts QUIC connections at the origins, with one endpoint for each port.
+//! Accepts QUIC connections at the origins, with one endpoint for each IP version and port.
 
 use std::io;
 use std::net::SocketAddr;

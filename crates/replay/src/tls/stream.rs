@@ -175,7 +175,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Continues until all records are sent and either the handshake is complete or `enough` returns true.
+    /// Continues the handshake until it is complete or `enough` returns true, and until all records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,

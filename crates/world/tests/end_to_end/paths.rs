@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{grown, image, job, list, network, number, page, request, root, with, with_syn_data};
 use crate::virtual_time::exactly;
 
-/// Columns: the path, the arm, the lower and the excluded upper bound of the first byte's time in
+/// Columns: the path, the arm, the lower and the exclusive upper bound of the first byte's time in
 /// milliseconds, `tcpi_fastopen_client_fail`, the number of segments that the client retransmitted, and the
 /// counters that grew at the client and at the origins. A counter that grew by two is named twice.
 type Row = (&'static str, &'static str, [u64; 2], u64, u64, &'static [&'static str], &'static [&'static str]);
