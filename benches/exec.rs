@@ -18,8 +18,8 @@ use socket2::{Domain, Socket, Type};
 const REPEATS: usize = 21;
 const OPERATIONS: u32 = 1000;
 const ADDRESS: &str = "127.0.0.1:8000";
-/// Length of a path that fills `struct sockaddr_un`. The seccomp filter does not hold calls with such an
-/// address.
+/// Length of a path that fills `struct sockaddr_un`. The seccomp filter does not intercept `connect` calls
+/// with an address of this size.
 const FULL_PATH: usize = 107;
 const GOAL_US: f64 = 50.0;
 

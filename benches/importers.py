@@ -82,8 +82,8 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Import a file RUNS times. Return of the fastest import: wall time and processor time in seconds, peak
-    memory in bytes, and the numbers of requests and of progress reports."""
+    """Import a file RUNS times. Return these figures of the fastest import: wall time and processor time in
+    seconds, peak memory in bytes, and the numbers of requests and of progress reports."""
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)

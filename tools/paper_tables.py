@@ -69,8 +69,8 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search the rigs of each named experiment, or of all that declare rigs, and yield the results. Only
-    loads of these experiments are shared, so that this process measures each figure."""
+    """Yield a search for the best rig of each named experiment, or of all that declare rigs if none is named.
+    The searches share their loads, but use no loads of earlier runs, so that every figure is measured now."""
     known = KnownTimes()
     for name in packaged_experiments():
         try:

@@ -79,7 +79,7 @@ def gathered() -> tuple[list[Path], list[str]]:
 
 
 def navigation(text: str, name: str) -> str:
-    """Return the text, in documents of LISTS with a hidden table of contents for each section."""
+    """Return a document's text. If `name` is in LISTS, append a hidden table of contents for each section."""
     if name not in LISTS:
         return text
     sections = re.split(r"^## (.*)$", text, flags=re.M)

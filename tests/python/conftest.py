@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 
 
 def _machines_kernel() -> Path | None:
-    """Return the kernel that a user of this machine would get; None if there is none. Fixtures hide it."""
+    """Return the kernel that fastopen finds on this machine; None if there is none. Fixtures hide it."""
     try:
         return kernels.find().path
     except MachineError:

@@ -9,7 +9,7 @@ from places import GOLDEN
 
 
 def page(*think_ms: int) -> Page:
-    """Return a page of a document and pictures that its end reveals, with these think times."""
+    """Return a page: a document and pictures that its end initiates, with a think time for each resource."""
     resources = [
         {
             "url": f"http://a.test/{number or ''}",

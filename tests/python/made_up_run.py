@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def made_up_page(name: str, requests: int = 12, hosts: Sequence[str] = ("a.test", "b.test", "c.net")) -> Page:
-    """Return a page of a document and images, which its end reveals, from each host in turn."""
+    """Return a page: a document and images that its end initiates. The hosts serve the resources in turn."""
     resources = [
         {
             "url": f"http://{hosts[number % len(hosts)]}/{number}.png",

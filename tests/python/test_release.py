@@ -1,4 +1,4 @@
-"""The parts of `make release` other than programs: manual pages, completions, the kernel's wheel, checks."""
+"""Parts of `make release`: manual pages, shell completions, the kernel's wheel, checks, and checksums."""
 
 import json
 import os

@@ -140,7 +140,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield notes to print below the results, such as measured RTTs. `loaded`: the pages with loads."""
+    """Yield notes to print below the results, such as measured RTTs. `loaded` names the pages with loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []

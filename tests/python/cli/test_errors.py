@@ -1,10 +1,10 @@
-"""Wrong commands and the errors of fastopen: snapshots/errors.txt has both.
+"""Wrong commands, and the errors that fastopen prints for them: snapshots/errors.txt has both.
 
 A block of that file is a command line, the expected standard error and the exit code. The commands run in a
-folder with the files of wrong_inputs.py. A command that begins with `fastopen`, or with variables for it,
-runs in this process; a shell runs any other one.
+folder with the files of wrong_inputs.py. A command that begins with `fastopen`, or with environment variables
+for it, runs in this process. A shell runs all others, and `fastopen exec` and `fastopen shell --`.
 
-UPDATE_SNAPSHOTS=1 .venv/bin/pytest tests/python/cli/test_errors.py writes the snapshot again.
+UPDATE_SNAPSHOTS=1 .venv/bin/pytest tests/python/cli/test_errors.py updates the snapshot.
 """
 
 import os

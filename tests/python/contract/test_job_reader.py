@@ -1,4 +1,4 @@
-"""The world program accepts all jobs that the Python package may send: both readers get changed jobs.
+"""The world program accepts all jobs that the Python package may send: both read randomly changed jobs.
 
 The program checks all jobs before it begins the first one. So each job is followed by an invalid one, and the
 program's error shows which of the two it refused.

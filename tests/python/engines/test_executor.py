@@ -1,4 +1,4 @@
-"""Jobs in virtual time as tasks of an executor: equal runs, named errors, and workers that die."""
+"""Jobs in virtual time as tasks of an executor: the same results as without one, errors, lost workers."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The host engine with a world program that misbehaves: it reports every load once and leaves nothing."""
+"""The host engine with a misbehaving world program: it reports each load once and leaves no process."""
 
 import json
 import os

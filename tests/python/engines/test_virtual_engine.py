@@ -1,4 +1,4 @@
-"""The virtual engine: one repeat if nothing is random, equal bytes, and kernels in parallel."""
+"""The virtual engine: one repeat if nothing is random, reproducible results, and kernels in parallel."""
 
 import json
 import os

@@ -112,7 +112,8 @@ def by_call(written: Mapping[str, Any]) -> Experiment:
 
 
 def written_of(factor: Factor, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return settings with a value of a factor, for the command line, and for files and Python."""
+    """Return the settings that set a factor, and the factors that it needs, in two notations: for the command
+    line, and for files and Python."""
     needed = NEEDED.get(factor.name, {})
     if factor.several:
         return {factor.name: factor.example, **needed}, {factor.name: factor.example.split(","), **needed}

@@ -1,4 +1,4 @@
-"""Sizes of certificates at which round trips increase: derived by hand, and measured by both engines."""
+"""Certificate sizes at which a further round trip is needed: derived from RFCs, measured by both engines."""
 
 import json
 from collections.abc import Iterator
@@ -40,9 +40,8 @@ def over_tcp(chain_bytes: int, key_share: str) -> int:
 
 
 def steps_over_tcp(key_share: str, window_segments: int, most: int) -> list[int]:
-    """Return the sizes of the largest chains that fit into one window, two windows, and so on. Slow start
-    doubles each window (RFC 6928 for the first).
-    """
+    """Return the sizes of the largest chains that fit into the first window, the first two windows, etc. The
+    first window has `window_segments` segments (RFC 6928), and slow start doubles each later one."""
     windows = accumulate(SEGMENT_BYTES * window_segments * 2**number for number in range(4))
     sizes = range(500, most)
     found = [max((one for one in sizes if over_tcp(one, key_share) <= end), default=0) for end in windows]
@@ -124,9 +123,8 @@ def test_levels_are_runs_of_sizes_with_the_same_round_trips() -> None:
 def measured(
     engine: str, http: str, key_share: str, window: int, arms: str, slack_bytes: int = 0
 ) -> dict[int, float]:
-    """Return the round trips to the first byte by size of the chain, for the sizes on both sides of each
-    step. Only the last arm of `arms` is returned.
-    """
+    """Map chain sizes to the measured round trips until the first byte, in the last arm of `arms`. The sizes
+    are those just below and just above each step in `derived`, each `slack_bytes` further away from it."""
     steps = derived(http, key_share, window)
     sizes = [size for step in steps for size in (step - slack_bytes, step + 1 + slack_bytes)]
     link = ("--rtt", "100ms", "--down", "none", "--up", "none", "--engine", engine, "--repeats", "1")

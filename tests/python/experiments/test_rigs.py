@@ -1,4 +1,4 @@
-"""Rigs that an experiment's file declares: properties, their exclusions, and pages made of objects."""
+"""Rigs that an experiment's file declares: properties, which may exclude others, and pages of objects."""
 
 from itertools import combinations_with_replacement
 from pathlib import Path

@@ -84,7 +84,7 @@ def test_what_has_no_spread_stays_as_it_was_asked() -> None:
 
 
 def explained() -> Page:
-    """Return the page with two other explanations of its waiting times."""
+    """Return PAGE with two other sets of think times that explain its recording equally well."""
     others = [PAGE.explanation.model_copy(update={"server_think_us": (think_us,)}) for think_us in (700, 800)]
     return PAGE.model_copy(update={"explanations": tuple(others)})
 

@@ -59,7 +59,7 @@ SCRIPT = b"var x = document.images; load('one.png');     "
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """Write the bodies of the log above. The file of the redirect has the body of its target."""
+    """Save the bodies of the responses in LOG. The file named after a redirect has its target's body."""
     for name, data in {
         "a.test/index.html": PAGE,
         "b.test/0123456789abcdef0123456789abcdef": SCRIPT,

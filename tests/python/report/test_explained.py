@@ -24,7 +24,8 @@ EVIL = '</style><script>alert(1)</script><img src=x onerror="alert(1)">'
 
 
 def tried(rig: tuple[int, ...], agreeing: int) -> Tried:
-    """Return a rig that agrees with the first `agreeing` cells, and saves ten points less in the others."""
+    """Return a rig with the published savings in the first `agreeing` cells, and with savings that are ten
+    percentage points smaller in the others."""
 
     def times(number: int, cell: PublishedCell) -> CellTimes:
         points = 0 if number < agreeing else -10

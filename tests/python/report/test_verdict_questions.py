@@ -232,7 +232,7 @@ def test_a_saving_of_loads_that_survive_is_not_called_worth_it(several_questions
     experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
 
     def headline(unfinished: dict[str, tuple[int, int]], *, saves: bool = True) -> str:
-        """Return the headline if this number of loads of an arm's cells did not finish, of this number."""
+        """Return the headline. `unfinished` maps an arm to (unfinished loads, all loads) of each cell."""
         cells = []
         for cell in several_questions.cells:
             lost, loads = unfinished.get(cell.cell.arm.name, (0, 4))

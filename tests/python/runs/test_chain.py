@@ -1,4 +1,4 @@
-"""The upper bound of TCP Fast Open's saving in a load: the handshakes that requests waited for in a row."""
+"""The upper bound of TFO's saving in a load: the handshakes that requests waited for one after another."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Listing kept runs with the facts that distinguish them, and removing a run without any other file."""
+"""Listing runs with the facts that distinguish them, and removing a run but no file of the user's."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Kill any process of a run at any moment, on both engines: no load is lost or repeated, nothing is left."""
+"""Kill any process of a run at any time, on both engines: no load is lost or repeated, no process left."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ def processes() -> dict[int, tuple[int, str, str]]:
 
 
 def descendants(but: set[int], child: int = 0) -> dict[int, tuple[str, str]]:
-    """Return the state and name of all living descendants of this process by id, without those of the
-    children in `but`. Reaps ended orphans, but not `child`, for which the caller waits.
-    """
+    """Return the state and name of all living descendants of this process by id, except the children in `but`
+    and their descendants. Reaps ended orphans, but not `child`, for which the caller waits."""
     by_parent: dict[int, list[int]] = defaultdict(list)
     everything = processes()
     for pid, (parent, _, _) in everything.items():
@@ -119,9 +118,7 @@ def harried(
 def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
     """Return the attempts at each load and their records, without address and start time.
 
-    These depend on the place of a load in its world, which is different if a part of the job was already
-    done.
-    """
+    These depend on the load's position in its world, which differs if a part of the job was already done."""
     found = defaultdict(list)
     with RunStore.open(folder) as run:
         for row, record in run.load_records(run.loads()):
@@ -132,8 +129,7 @@ def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]
 
 def assert_the_same(kept: Path, whole: Path, engine: str) -> None:
     """Assert that each load was done, and repeated only after an invalid attempt. In virtual time, its record
-    must be the same as in the run without kills.
-    """
+    must be the same as in the run without kills."""
     expected, found = records(whole), records(kept)
     assert found.keys() == expected.keys()
     for key, attempts in found.items():

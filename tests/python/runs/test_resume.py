@@ -1,4 +1,4 @@
-"""Runs that stop before their end for any reason: no load is lost or done twice, and nothing is left."""
+"""Runs that stop early for any reason: no load is lost or done twice, and no process is left running."""
 
 import ctypes
 import hashlib

@@ -19,15 +19,15 @@ FakeWorld = Callable[..., Path]
 
 
 class Watched(list[RunProgress]):
-    """A watcher that keeps all progress."""
+    """A list of all progress reports, to pass as the watcher of a run."""
 
     def __call__(self, progress: RunProgress) -> None:
         self.append(progress)
 
 
 class InterruptedAfter:
-    """An engine that raises `error` after `events` events, by default as on Ctrl-C. `closed` is True if its
-    generator was closed."""
+    """An engine that raises `error` (by default KeyboardInterrupt, as Ctrl-C does) after `events` events.
+    `closed` is True after the generator of events has ended or was closed."""
 
     def __init__(self, program: Path, events: int, error: type[BaseException] = KeyboardInterrupt) -> None:
         self._inner = HostEngine(program, 1)

@@ -1,6 +1,6 @@
-"""Test every reader with randomly broken inputs: it must read or refuse each in one line, within limits.
+"""Test every reader with randomly broken inputs: it must accept them, or refuse them with one line of error.
 
-The limits are of memory and time. `python -m fastopen.pages.fuzz --seconds 600` (used by `make fuzz`) tries
+Its memory and time are limited. `python -m fastopen.pages.fuzz --seconds 600` (used by `make fuzz`) tries
 new inputs. It writes an input that reveals a fault to the working directory. Move it to tests/corpus when the
 fault is fixed: every later run begins with the inputs there.
 """

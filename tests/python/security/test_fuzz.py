@@ -1,4 +1,4 @@
-"""Every reader reads broken inputs or refuses them in one line. The inputs are the same each time.
+"""Every reader accepts broken inputs or refuses them with one line of error. Inputs are always the same.
 
 `make fuzz` tries many new ones.
 """

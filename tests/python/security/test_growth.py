@@ -56,7 +56,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def named(count: int, names: Callable[[int], str], around: str = "{}") -> list[Answer]:
-    """Return a document with `count` references to images, written by `names`, and the images."""
+    """Return a document and `count` images. `names(n)` returns the document's reference to image number n."""
     text = around.format("".join(names(n) for n in range(count)))
     images = [Answer(f"http://a.test/i{n}.png", b"\x89PNG", "image/png") for n in range(count)]
     return [Answer("http://a.test/", text.encode(), "text/html", referer=None), *images]

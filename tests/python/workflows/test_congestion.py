@@ -12,7 +12,7 @@ from fastopen.workflows.congestion import check_congestion_controls
 
 
 class Asked:
-    """An engine whose kernel has three congestion controls. Others raise the error of the world program."""
+    """An engine with reno, bbr and cubic. Other congestion controls raise the world program's error."""
 
     parallel = 1
 

@@ -296,7 +296,7 @@ def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch:
 
 
 def jobs_of_a_page() -> list[Job]:
-    """Return jobs of a search, with their keys as ids."""
+    """Return the jobs of a search for one page. Their ids are the keys by which KnownTimes finds them."""
     search = RigSearch(SPACE, CELLS, cast("VirtualEngine", CountingEngine()), lambda *_: None)
     page = next(iter(search.pages.values()))
     made = PageOnRig(SPACE.reproduction((), page.name), page).jobs(0, ["off", "warm"], 2)

@@ -231,7 +231,7 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """Return an exchange with which the importers find initiators. A cached item starts at its reference."""
+    """Return an exchange, as importers need it to find initiators. A cached item starts at its reference."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(
@@ -261,7 +261,8 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
 
 
 def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
-    """Return the earliest time in ms at which a cached item can have been requested, as start and as end."""
+    """Return the earliest time in ms at which a cached item can have been requested, twice: as its start and
+    as its end."""
     reference = item.reference
     assert reference is not None
     owner = items[reference.owner]

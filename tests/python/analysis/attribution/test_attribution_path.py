@@ -49,7 +49,7 @@ def request(resource: int, connection: int, times_ms: tuple[float, ...], **other
 
 
 def opened(start_ms: float, end_ms: float) -> dict[str, int]:
-    """Return the keys of a request that opened its connection at these times."""
+    """Return the keys of a request's record that give the times at which it opened its connection."""
     return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
 
 

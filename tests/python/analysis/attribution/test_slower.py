@@ -171,7 +171,7 @@ def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
 
 
 def test_a_response_that_takes_the_link_for_a_few_milliseconds_explains_nothing() -> None:
-    """A response of 2 kB at 4 Mbit/s takes the link for only 4 ms of 300 ms."""
+    """A response of 2 kB occupies a link of 4 Mbit/s for only 4 ms, but the load is 300 ms slower."""
 
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
@@ -197,7 +197,7 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
     resumed: bool, resumes: bool, explained: bool
 ) -> None:
-    """`resumes`: another connection of the load resumes a session, so that the experiment has sessions."""
+    """`resumed`, `resumes`: the slow request's connection, or another one, resumes a TLS session."""
 
     def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
         secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}
@@ -246,7 +246,7 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
 def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
 ) -> None:
-    """Cells have no savings if the page is slower without TFO over a shorter RTT."""
+    """A saving of None stands for a result without TFO, which can be slower over a shorter RTT."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
@@ -259,8 +259,7 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
     """Return the results of a run without TFO over 256 kbit/s up, in which the load with early data is 300 ms
-    slower than the load without. `change` changes the slower load further.
-    """
+    slower than the load without. `change` changes the slower load further."""
     setups = [{"tls": {"session": session}} for session in ("none", "early")]
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
     with RunStore.create(None, plan, {}) as store:

@@ -349,7 +349,8 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
 
 @pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
-    """Building kernels takes minutes, so a stub copies the run that a file in the tree names."""
+    """Use a stub of fastopen, because building kernels takes minutes. The stub copies one of two finished
+    runs, which the file `kind` in each commit of the source tree names."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}
     stub = tmp_path / "bin" / "fastopen"
     stub.parent.mkdir()

@@ -76,7 +76,7 @@ def load_data(planned: PlannedJob, cookies: str | None, _: int) -> dict[str, Any
 
 
 def results(monkeypatch: pytest.MonkeyPatch, *flights: tuple[str, str], **tls: Any) -> Results:
-    """Return results of loads with these first flights: version of HTTP and session of each setup."""
+    """Return results with a setup for each of `flights`, which are (version of HTTP, TLS session)."""
     monkeypatch.setattr(made_up_run, "load_data", load_data)
     setups = [{"origins": {"http": http}, "tls": {"session": session, **tls}} for http, session in flights]
     page = made_up_page("small", 2, ("a.test", "b.test"))
@@ -90,7 +90,7 @@ ALL = [(http, session) for http in ("2", "3") for session in TLS_MS]
 
 
 def of_cells(found: Results) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Return milliseconds saved and the bound of the saving, by version, session and arm."""
+    """Map (version of HTTP, TLS session, arm) to the saving and its upper bound, both in ms."""
     setups = found.experiment.setups
     said: dict[tuple[str, str, str], tuple[float, float]] = {}
     for one in found.cells:

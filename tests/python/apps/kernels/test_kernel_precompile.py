@@ -42,7 +42,7 @@ SOURCES = {
 
 @pytest.fixture(name="tree")
 def _tree(tmp_path: Path) -> Path:
-    """Return a source with the parts of the kernel's make that precompiling uses."""
+    """Return a kernel source tree with the parts of the kernel's makefiles that precompiling uses."""
     tree = write_source(tmp_path / "linux")
     command = COMMAND.format(first=FIRST)
     files = {

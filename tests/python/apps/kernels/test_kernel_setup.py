@@ -1,4 +1,4 @@
-"""`make kernel`, a part of `make`: on machines that can or cannot build a kernel, and turned off."""
+"""`make kernel`, which `make` runs: machines that can or cannot build a kernel, and FASTOPEN_NO_KERNEL."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ REPOSITORY = ROOT
 
 
 def make_kernel(folder: Path, status: int, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `make kernel` with a `fastopen` that records its arguments, fails and exits with `status`."""
+    """Run `make kernel` with a stub of fastopen that records its arguments and exits with `status`."""
     command = folder / "fastopen"
     command.write_text(f'#!/bin/sh\necho "$@" > {folder}/called\necho "error: why" >&2\nexit {status}\n')
     command.chmod(0o755)

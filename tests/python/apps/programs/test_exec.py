@@ -1,4 +1,4 @@
-"""`fastopen exec`: its report; a command's signals, stops, terminal and exit code are as without it."""
+"""`fastopen exec`: its report; it must not change a command's signals, stops, terminal and exit code."""
 
 import io
 import json
@@ -147,7 +147,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_command_runs(tmp_pat
 
 
 def inside(code: str) -> str:
-    """Run Python code after the prelude in a new namespace. Return its output."""
+    """Run PRELUDE and then `code` as Python in a new network namespace. Return the output."""
     unshare = ["unshare", "--user", "--map-root-user", "--net"]
     done = subprocess.run(
         [*unshare, sys.executable, "-c", PRELUDE + textwrap.dedent(code)],

@@ -36,7 +36,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Site(Handler):
-    """The same site on every host. The resources of its page are on all of them."""
+    """A server with the same content for every host name. Its page has a picture on each of many hosts."""
 
     heads: ClassVar[dict[str, dict[str, str]]] = {}
     """Header fields of the last request for each URL."""

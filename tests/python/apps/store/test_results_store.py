@@ -40,7 +40,8 @@ def raw(data: dict[str, Any], job: str) -> str:
 
 
 class MadeUpEngine:
-    """An engine that gives the same bytes for the same job, `late` ns later, and lists the jobs done."""
+    """An engine that returns the same bytes for the same job, with page load times increased by `late` ns. It
+    lists the jobs that it has done."""
 
     parallel = 2
 

@@ -1,4 +1,4 @@
-"""Comparison of the requests of a browser and of the loader, by two records of loads."""
+"""Comparison of a load by the loader with a load by a browser: their requests and load times."""
 
 import json
 from typing import Any

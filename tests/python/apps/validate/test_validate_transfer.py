@@ -1,4 +1,4 @@
-"""Comparison of predictions with loads, with made-up loads."""
+"""Comparison of predicted with measured loads. All loads are made up."""
 
 import pytest
 

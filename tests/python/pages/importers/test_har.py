@@ -86,7 +86,7 @@ def test_a_cached_root_document_stays_since_there_is_no_page_without_it() -> Non
 
 
 def redirect(url: str, to: str, start: float, **changes: Any) -> dict[str, Any]:
-    """Return an entry with a redirect that took 1.5 ms and no connection."""
+    """Return an entry with a redirect that had a wait of 1.5 ms and opened no connection."""
     headers = [{"name": "Location", "value": to}, *changes.pop("headers", [])]
     response = {"status": 307, "headers": headers, "bodySize": 0} | changes.pop("response", {})
     timings = {"connect": -1, "wait": 1.5, "receive": 0}

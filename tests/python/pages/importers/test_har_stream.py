@@ -1,4 +1,4 @@
-"""Reading HARs in pieces: the same result as reading them whole, limited memory, named damaged entries."""
+"""Reading HARs in pieces: same result as reading them whole, limited memory, errors that name the entry."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class TestTimes:
         assert [r.phase for r in page.resources] == ["load", "async", *["load"] * 3]
 
     def test_the_load_event_does_not_fire_before_the_document_is_there(self) -> None:
-        """A video may arrive for minutes, although the load event waits only for its beginning."""
+        """A video may take minutes to arrive, although the load event waits only for its beginning."""
         video = entry("http://a.test/v.mp4", 70, timings={"receive": 40_000}) | kind("media")
         page = one_page(ROOT, video, on_load=200).page
         assert [one.phase for one in page.resources] == ["load", "async"]

@@ -61,7 +61,7 @@ def test_playwright_counts_tls_within_connect_and_again_in_the_time() -> None:
     ],
 )
 def test_requests_of_scripts_and_local_answers_are_left_out(mark: dict[str, Any], note: str) -> None:
-    """Playwright's HARs have requests of the test itself, and answers by the test (route.fulfill)."""
+    """Playwright's HARs have requests by the test itself, and responses from the test (route.fulfill)."""
     page = one_page(ROOT, entry("http://a.test/1.js", 50) | mark).page
     assert len(page.resources) == 1
     assert noted(page)[note] == 1
@@ -92,7 +92,7 @@ def test_safari_counts_the_queue_again_as_sending() -> None:
 
 @pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
 def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
-    """A body of one byte cannot take time to arrive either."""
+    """A body of zero bytes or one byte takes no time to arrive, so the browser spent the `receive` time."""
     empty = entry(
         "http://a.test/1.js",
         100,
@@ -169,7 +169,7 @@ def test_a_document_fetched_ahead_is_no_navigation_and_delays_no_load_event(star
 
 
 def test_an_upgrade_to_https_that_failed_is_not_the_root() -> None:
-    """Chrome tries https first, and after a failure asks by http again."""
+    """Chrome tries https first. If that fails, it requests the document over http again."""
     to = [
         {"name": "Location", "value": "https://a.test/"},
         {"name": "Non-Authoritative-Reason", "value": "HttpsUpgrades"},

@@ -66,7 +66,7 @@ def test_what_nothing_names_is_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_scripts_for_browsers_without_modules_are_left_out(tmp_path: Path) -> None:
-    """wget fetches them, but no browser that knows modules does."""
+    """wget fetches scripts with `nomodule`, but browsers that support modules do not."""
     page = b"<!doctype html><script nomodule src=/old.js></script><script type=module src=/new.js></script>"
     for name, body in (("index.html", page), ("old.js", b"1"), ("new.js", b"2")):
         write(tmp_path, f"a.test/{name}", body)
