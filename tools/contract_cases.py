@@ -210,8 +210,8 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield (value, valid, words) for values at and beyond each bound. `words` are the words of an enum if
-    the value is another word, otherwise None."""
+    """Yield (value, valid, words) for values at and beyond each bound. If the value is a string that is not
+    in the enum, `words` has the enum's words; otherwise it is None."""
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class LocalServer(http.server.ThreadingHTTPServer):
-    """A server that does not wait for the threads of requests when it is closed."""
+    """A server that can be closed without waiting for the threads that handle requests."""
 
     daemon_threads = True
 
@@ -20,7 +20,7 @@ class LocalServer(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """A handler for HTTP/1.1 with persistent connections, without a log."""
+    """A handler for HTTP/1.1 with persistent connections. It logs nothing."""
 
     protocol_version = "HTTP/1.1"
     server: LocalServer
@@ -31,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def served(handler: type[Handler], certificate: Path | None = None) -> Iterator[int]:
-    """Run a server until the block ends. Yields its port. With a certificate and its key, it uses TLS."""
+    """Run a server until the block ends. Yields its port. It uses TLS if given a certificate with its key."""
     server = LocalServer(handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -62,7 +62,7 @@ def _folder_of_dask(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
 
 @pytest.fixture(name="worker")
 def _worker(fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
-    """Make tasks run the fake world, whatever program and kernel they name."""
+    """Make tasks run the fake world program instead of the program and kernel that they name."""
     monkeypatch.setattr(executor, "VirtualEngine", FakeKernel)
     monkeypatch.setattr(executor, "_program_and_kernel", lambda _: (find_program(), None))
     return fake_world
@@ -315,7 +315,7 @@ def _held() -> int:
 
 @pytest.fixture(name="threads")
 def _threads(dask: Any) -> Generator[Any]:
-    """Yield the client of a cluster with one worker of one thread, in this process."""
+    """Yield the client of a Dask cluster in this process, with one worker that has one thread."""
     begun.clear()
     go_on.clear()
     with (
@@ -368,7 +368,7 @@ def _free_port() -> int:
 
 @contextmanager
 def cluster_of_processes(port: int) -> Generator[subprocess.Popen[bytes]]:
-    """Yield the scheduler's process of a cluster with two workers, which are processes without a nanny."""
+    """Run a Dask scheduler and two workers (without nannies) as processes. Yield the scheduler's process."""
     address = f"tcp://127.0.0.1:{port}"
     worker = ["dask_worker", address, "--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
     started = [

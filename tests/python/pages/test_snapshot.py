@@ -1,4 +1,4 @@
-"""The paper's four pages, made again bit for bit from saved bodies and the browser's log."""
+"""The paper's four pages, reproduced bit for bit from saved bodies and the browser's logs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The report in a real browser, opened from its file: no messages, no requests, choices by mouse and
 keyboard.
 
-FASTOPEN_SCREENSHOTS=DIR keeps screenshots in DIR.
+FASTOPEN_SCREENSHOTS=DIR saves screenshots in DIR.
 """
 
 import os

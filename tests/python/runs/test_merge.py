@@ -1,4 +1,4 @@
-"""Shards of an experiment, run separately and merged: the result is the same as of a single run."""
+"""Shards of an experiment, run separately and merged: the result equals that of a single run."""
 
 import os
 import re

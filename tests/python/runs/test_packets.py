@@ -1,4 +1,4 @@
-"""Packets of loads: kept with the run, or in virtual time captured again by repeating the load."""
+"""Packets of loads: kept with the run or, in virtual time, captured later by repeating the load."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Runs: the data that an execution keeps, also after faults."""
+"""Runs: the data that an execution stores, even after faults."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

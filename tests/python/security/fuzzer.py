@@ -357,7 +357,7 @@ def _place(root: list[Any], rng: random.Random) -> tuple[Any, Any]:
 
 
 class Finding(AssertionError):  # noqa: N818  # it is no error of the fuzzer
-    """A fault of a reader: another error, or too much time or memory."""
+    """A fault of a reader: an unexpected exception, or too much time or memory."""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 
 def true_page() -> Page:
-    """Return a page of a slow document and twelve pictures that share a slow link; two have a think time."""
+    """Return a page: a slow document, and twelve pictures that queue on a slow link, two with think times."""
     thin = page(80, 0, 0, 0, 0, 300, 0, 0, 0, 0, 0, 250, 0)
     resources = [
         one.model_copy(update={"body_bytes": 20_000 + 1500 * index})

@@ -125,7 +125,7 @@ def test_a_load_without_samples_is_not_a_pair_of_the_first_sample(tmp_path: Path
 
 
 def sign_of(change: Change) -> int | None:
-    """Return the sign of a change if its interval leaves no doubt, otherwise None."""
+    """Return the sign of a change if its interval lies on one side of zero, otherwise None."""
     assert change.interval is not None
     return certain_sign(change.stated, change.interval, 0.0)
 

@@ -19,8 +19,7 @@ from made_up_run import fill, made_up_page, made_up_plan
 
 def run(**changes: Any) -> RunAnalysis:
     """Return a run with a load of 430 ms without TFO, of which handshakes take 200 ms, and a load of 230 ms
-    with warm cookies. `changes` replace fields of all cell results.
-    """
+    with warm cookies. `changes` replace fields of all cell results."""
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)

@@ -1,4 +1,4 @@
-"""Savings of first flights over the full handshake without TFO, compared with the bound of each arm."""
+"""Savings of each first flight compared with a full handshake without TFO, and their upper bounds."""
 
 import json
 from typing import Any

@@ -1,6 +1,6 @@
 """`fastopen browse` in a real browser: with mouse or keyboard, on a phone, in dark mode, without scripts.
 
-FASTOPEN_SCREENSHOTS=DIR keeps screenshots in DIR.
+FASTOPEN_SCREENSHOTS=DIR saves screenshots in DIR.
 """
 
 import os
@@ -63,7 +63,7 @@ def opened(browser: Browser, visitor: Visitor, path: str = "/", **settings: Any)
 
 
 def at_home(url: str, visitor: Visitor) -> bool:
-    """Return True for a URL of the server, and for the empty icon."""
+    """Return True for a URL of the tested server, and for the empty icon that pages embed."""
     return url.startswith((visitor.base + "/", "data:,"))
 
 

@@ -50,7 +50,7 @@ def script(text: str, name: str = "packetdrill/client/one") -> Script:
 
 
 def folder_of_packetdrill(place: Path) -> Path:
-    """Make a folder of packetdrill with one script and without set_sysctls.py."""
+    """Make a folder like packetdrill's repository, with one script and without set_sysctls.py."""
     suite, common = place / "gtests/net/tcp/fastopen/client", place / "gtests/net/common"
     for folder in (suite, common, place / "gtests/net/packetdrill"):
         folder.mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_evidence_agrees_where_what_it_could_not_read_explains_the_rest() -> Non
 
 @pytest.fixture(name="answers")
 def _answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of packetdrill and a world program that prints a file. Return that file's path."""
+    """Make a folder of packetdrill, and a fake world program that prints a file. Return that file's path."""
     folder = folder_of_packetdrill(tmp_path / "given")
     (folder / "gtests/net/packetdrill/packetdrill.c").touch()
     built = tmp_path / "built"

@@ -1,4 +1,4 @@
-"""A fake source of a kernel that builds in a moment. Its `linux` behaves like a kernel in the trial boot."""
+"""Fake kernel sources that build in a moment. The program `linux` acts like a kernel in the trial boot."""
 
 from pathlib import Path
 
@@ -45,8 +45,7 @@ def write_source(
     **behaviour: str,
 ) -> Path:
     """Write the source of a kernel. Return its folder. `unknown` is an option that the kernel lacks;
-    `behaviour` fills in the blanks of `MAIN`.
-    """
+    `behaviour` fills in the blanks of `MAIN`."""
     blanks = {
         "seccomp": "seccomp",
         "counted": "600000050000",

@@ -1,4 +1,4 @@
-"""A store of results in a folder and at URLs: both keep the same promises."""
+"""A store of results in a folder or at a URL: both must give the same guarantees."""
 
 import os
 import sys

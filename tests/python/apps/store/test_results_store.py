@@ -31,7 +31,7 @@ DAY_S = 86_400
 
 
 def raw(data: dict[str, Any], job: str) -> str:
-    """Return a record in the format of the world program, in which type and job come first."""
+    """Return a record as JSON, formatted as by the world program: `type` and `job` are the first keys."""
     return json.dumps(
         {"type": data["type"], "job": job, **{k: v for k, v in data.items() if k not in ("type", "job")}},
         separators=(",", ":"),

@@ -30,9 +30,8 @@ def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(name="agreement")
 def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> EngineComparison:
-    """Return a comparison of ten requests on two connections that took 100 ms on both engines, with a range
-    of 99 to 103 ms on the host.
-    """
+    """Return a comparison of loads with ten requests on two connections. Both engines have a median of 100 ms;
+    on the host, loads took 99 to 103 ms."""
     fake_world()
     plan = small_plan()
     engines = EngineSet.of(plan, None, None)

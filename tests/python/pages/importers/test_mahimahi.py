@@ -15,7 +15,7 @@ from pages.sites import INITIATORS, Answer, initiators, site
 
 
 def field(number: int, value: bytes | int) -> bytes:
-    """Return a protobuf field with a varint, or with bytes and their length."""
+    """Return an encoded protobuf field: a varint, or bytes preceded by their length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -32,7 +32,7 @@ def http(first_line: str, headers: list[tuple[str, str]], body: bytes = b"") -> 
 
 
 def message(answer: Answer, port: int = 80, scheme: int = 1) -> bytes:
-    """Return the message that mm-webrecord writes for a request and its response."""
+    """Return the protobuf message that mm-webrecord writes for a request and its response."""
     host, _, path = answer.url.partition("://")[2].partition("/")
     sent = [("Host", host), *([("Referer", answer.referer)] if answer.referer else [])]
     got = [("Content-Type", answer.mime)]

@@ -27,7 +27,7 @@ WARCS = SHARED / "inputs" / "warc"
 
 
 class Writer(WARCWriter):  # type: ignore[misc]
-    """warcio's writer, but without temporary files, which it would leave to the garbage collector."""
+    """warcio's writer, but in memory: warcio leaves temporary files open until they are garbage-collected."""
 
     @classmethod
     def _create_temp_file(cls) -> io.BytesIO:

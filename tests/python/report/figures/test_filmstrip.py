@@ -1,4 +1,4 @@
-"""Film strips: the pictures that a load showed over time, as a still and as a moving picture."""
+"""Film strips: the screen contents during a load, as one still image and as an animation."""
 
 import io
 import json

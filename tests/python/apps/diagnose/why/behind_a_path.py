@@ -1,4 +1,4 @@
-"""The command for `probe_world.py`: open two connections with TFO, then print `why` and `probe` as JSON."""
+"""A command for `probe_world.py`: open two TFO connections, then print JSON of `why` and `probe`."""
 
 import json
 import socket
