@@ -5,7 +5,7 @@
     .venv/bin/python tools/compare_records.py --digest CHECKOUT [NAME...]
 
 Each checkout runs with its own Python package and program (release build, else debug), on the installed
-kernel of the virtual engine. The kept record of each load is compared, without VOLATILE and ADDED keys, and
+kernel of the virtual engine. The stored record of each load is compared, without VOLATILE and ADDED keys, and
 with RENAMED keys under their new names. Prints the first difference of up to three loads of each job; exit
 status 1 if any record differs. With --digest, it runs only one checkout and prints a digest of the records of
 each job. Compare these with the digests of another machine, whose compiler built a different kernel and

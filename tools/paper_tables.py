@@ -69,7 +69,7 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Yield a search for the best rig of each named experiment, or of all that declare rigs if none is named.
+    """Search for the best rig of each named experiment, or of all that declare rigs, and yield the results.
     The searches share their loads, but use no loads of earlier runs, so that every figure is measured now."""
     known = KnownTimes()
     for name in packaged_experiments():

@@ -9,7 +9,7 @@ from places import GOLDEN
 
 
 def page(*think_ms: int) -> Page:
-    """Return a page: a document and pictures that its end initiates, with a think time for each resource."""
+    """Return a page: a document, then pictures that it initiates when complete, with these think times."""
     resources = [
         {
             "url": f"http://a.test/{number or ''}",

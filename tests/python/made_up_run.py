@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def made_up_page(name: str, requests: int = 12, hosts: Sequence[str] = ("a.test", "b.test", "c.net")) -> Page:
-    """Return a page: a document and images that its end initiates. The hosts serve the resources in turn."""
+    """Return a page: a document, then images that it initiates when complete, from each host in turn."""
     resources = [
         {
             "url": f"http://{hosts[number % len(hosts)]}/{number}.png",

@@ -1,4 +1,4 @@
-"""Kinds of certificates have the sizes of their standards."""
+"""Each kind of certificate has the sizes that its standard defines."""
 
 import pytest
 

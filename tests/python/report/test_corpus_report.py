@@ -25,7 +25,7 @@ PAGES = 24
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run of pages with 2 to 25 requests to up to six hosts."""
+    """Return a run of pages, each with 2 to 25 requests to at most six hosts."""
     hosts = [f"h{number}.test" for number in range(6)]
     pages = [
         made_up_page(f"page-{number}", requests=number + 2, hosts=hosts[: 1 + number % 6])

@@ -1,4 +1,4 @@
-"""Listing runs with the facts that distinguish them, and removing a run but no file of the user's."""
+"""Listing runs with the facts that distinguish them, and removing a run but no other file."""
 
 import errno
 import os

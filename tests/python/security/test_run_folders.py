@@ -164,7 +164,7 @@ def change(run: Path, script: str) -> None:
 
 
 def make_endless(run: Path, table: str, depth: int = 4) -> None:
-    """Change a table's tree so that inner pages have the same child 400 times: endless rows."""
+    """Damage a table: link each inner page of its B-tree to one child 400 times, for almost endless rows."""
     file = run / "run.sqlite"
     change(run, f"PRAGMA page_size = {PAGE_SIZE}; VACUUM")
     database = sqlite3.connect(file)

@@ -216,7 +216,7 @@ def test_a_page_is_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them
 
 
 class CountingEngine:
-    """An engine that notes its jobs, and whose loads take 5 ms."""
+    """An engine that records its jobs, and whose loads take 5 ms."""
 
     jobs: tuple[Job, ...] = ()
     parallel = 2

@@ -197,7 +197,7 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
     resumed: bool, resumes: bool, explained: bool
 ) -> None:
-    """`resumed`, `resumes`: the slow request's connection, or another one, resumes a TLS session."""
+    """`resumed`: the slow request's connection resumes a TLS session; `resumes`: another connection does."""
 
     def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
         secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}
@@ -246,7 +246,7 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
 def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
 ) -> None:
-    """A saving of None stands for a result without TFO, which can be slower over a shorter RTT."""
+    """Results without TFO have no saving, but they can be slower over a shorter RTT than over a longer one."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)

@@ -31,7 +31,7 @@ WAITER = (
 
 @pytest.fixture(name="run_build")
 def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """Return a function that builds from a folder or tarball with the small recipe."""
+    """Return a function that builds from a folder or tarball with the recipe of `write_recipe`."""
     recipe = read_recipe(write_recipe(tmp_path / "recipe"))
     monkeypatch.setattr(build, "read_recipe", lambda: recipe)
 

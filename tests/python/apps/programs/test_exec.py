@@ -1,4 +1,4 @@
-"""`fastopen exec`: its report; it must not change a command's signals, stops, terminal and exit code."""
+"""`fastopen exec`: its report; it must not change a command's signals, stops, terminal or exit code."""
 
 import io
 import json

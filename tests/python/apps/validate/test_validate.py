@@ -1,4 +1,4 @@
-"""Agreement of the engines: the rule, the words for a disagreement, and a real comparison."""
+"""Agreement of the engines: the rule, the message about a disagreement, and a real comparison."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(name="agreement")
 def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> EngineComparison:
-    """Return a comparison of loads with ten requests on two connections. Both engines have a median of 100 ms;
+    """Return a comparison of loads with ten requests on two connections. Both engines' median is 100 ms;
     on the host, loads took 99 to 103 ms."""
     fake_world()
     plan = small_plan()
