@@ -141,7 +141,7 @@ def measured(*arguments: str) -> tuple[float, float, int]:
 
 
 def print_rows(folder: Path, exports: Sequence[str]) -> None:
-    """Print the time and memory that each command which reads the run takes."""
+    """Print the time and memory of each command that reads the run."""
     report = folder / "report.html"
     commands = {
         "opening (`ls`)": ("ls", str(folder)),

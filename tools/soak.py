@@ -1,4 +1,4 @@
-"""Load random pages over random networks in virtual time, and check if each load is rightly valid or invalid.
+"""Load random pages over random networks in virtual time, and check each load's verdict: valid or invalid.
 
 One case of four has an injected fault. These loads must be invalid, all others valid. A load may be
 `incomplete` behind a path that cuts connections, or when queues overflowed until its time limit; such loads
