@@ -12,7 +12,7 @@ from places import ROOT
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Path]:
-    """Return a function that writes documents to a temporary project, from which the site is then built."""
+    """Return a function that writes documents to a temporary project, which the site builder then reads."""
 
     def make(documents: dict[str, str]) -> Path:
         for name, text in documents.items():
