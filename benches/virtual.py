@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def versions(world: Sequence[str | Path], core: int) -> None:
-    """Print rows for loads over HTTP/2 and HTTP/3, measured alternately, and their wall times' ratio."""
+    """Print rows for HTTP/2 and HTTP/3 loads, measured alternately, and the ratio of their wall times."""
     for page in ("wikipedia-tcp", "amazon"):
         runs: dict[str, list[Measured]] = {"2": [], "3": []}
         for _ in range(REPEATS):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class LocalServer(http.server.ThreadingHTTPServer):
-    """A server that can be closed without waiting for the threads that handle requests."""
+    """A server that, when closed, does not wait for the threads that handle requests."""
 
     daemon_threads = True
 

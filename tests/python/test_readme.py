@@ -177,7 +177,7 @@ def test_a_target_that_the_readme_names_can_be_made(line: str) -> None:
 
 
 def test_workflows_run_what_is_there() -> None:
-    """Check that the make targets and project files exist that hosted workflows and examples use."""
+    """Check that hosted workflows use only make targets and project files that exist."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     assert len(workflows) >= 3

@@ -19,7 +19,7 @@ EXTREMES: Final = 3
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
     """Yield tables on a corpus of pages: the distribution of savings, and their correlations with page
-    properties for at most `places` networks and setups (all if None). Yield none if pages are too few."""
+    properties for at most `places` networks and setups (all if None). Yield none for too few pages."""
     if not results.distributions:
         return
     yield _distribution_grid(results)

@@ -113,5 +113,5 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return variables for a template: `figure`, and `svg` to show in print or if scripts do not run."""
+    """Return a template's variables: `figure`, and its drawing `svg` for print or without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

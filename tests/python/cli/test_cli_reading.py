@@ -84,7 +84,7 @@ def test_what_is_no_size_is_no_bound() -> None:
 
 
 def loading(*, done_in_6_s: int, expected_s: float, quiet: bool = False) -> list[str]:
-    """Return the lines that a run of 600 loads prints by the 6th and by the 16th second."""
+    """Return the lines printed for a run of 600 loads that reports its progress after 4, 6 and 16 s."""
     clock, out = Clock(), StringIO()
     watcher = RunWatcher(
         *(Console(file=out, width=200), quiet, clock),

@@ -90,7 +90,7 @@ FILES: Final[Mapping[str, str | bytes]] = {
 
 
 def make_wrong_inputs(folder: Path) -> None:
-    """Fill `folder` with wrong files and stores of results, and its subfolder `runs` with runs."""
+    """Fill `folder` with files and stores of results, and `folder/runs` with runs. Some of each are valid."""
     for name, content in FILES.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     (folder / "nothing").mkdir()

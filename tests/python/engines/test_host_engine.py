@@ -1,4 +1,4 @@
-"""The host engine with a misbehaving world program: it reports each load once and leaves no process."""
+"""The host engine with a faulty world program: it reports each load once, leaves no process or open file."""
 
 import json
 import os

@@ -41,7 +41,7 @@ def over_tcp(chain_bytes: int, key_share: str) -> int:
 
 def steps_over_tcp(key_share: str, window_segments: int, most: int) -> list[int]:
     """Return the sizes of the largest chains that fit into the first window, the first two windows, etc. The
-    first window has `window_segments` segments (RFC 6928), and slow start doubles each later one."""
+    first window has `window_segments` segments (RFC 6928: 10), each later one twice as many (slow start)."""
     windows = accumulate(SEGMENT_BYTES * window_segments * 2**number for number in range(4))
     sizes = range(500, most)
     found = [max((one for one in sizes if over_tcp(one, key_share) <= end), default=0) for end in windows]
@@ -123,8 +123,8 @@ def test_levels_are_runs_of_sizes_with_the_same_round_trips() -> None:
 def measured(
     engine: str, http: str, key_share: str, window: int, arms: str, slack_bytes: int = 0
 ) -> dict[int, float]:
-    """Map chain sizes to the measured round trips until the first byte, in the last arm of `arms`. The sizes
-    are those just below and just above each step in `derived`, each `slack_bytes` further away from it."""
+    """Map chain sizes to the measured round trips until the first byte, in the last arm of `arms`. For each
+    step of `derived`, the sizes are `step - slack_bytes` and `step + 1 + slack_bytes`."""
     steps = derived(http, key_share, window)
     sizes = [size for step in steps for size in (step - slack_bytes, step + 1 + slack_bytes)]
     link = ("--rtt", "100ms", "--down", "none", "--up", "none", "--engine", engine, "--repeats", "1")

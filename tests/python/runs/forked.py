@@ -7,7 +7,7 @@ from fastopen.cli import main
 
 
 def forked(command: list[str]) -> int:
-    """Start the command in a fork that has imported fastopen before any kill. Return the process id."""
+    """Start the command in a fork, so that fastopen is imported before any kill. Return the process id."""
     pid = os.fork()
     if not pid:
         code = 1

@@ -1,4 +1,4 @@
-"""Kill any process of a run at any time, on both engines: no load is lost or repeated, no process left."""
+"""Kill any process of a run at any time (both engines): no load lost or repeated, no process or file left."""
 
 from __future__ import annotations
 

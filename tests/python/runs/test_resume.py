@@ -1,4 +1,4 @@
-"""Runs that stop early for any reason: no load is lost or done twice, and no process is left running."""
+"""Runs that stop early for any reason: no load is lost or done twice, and no process or file is left."""
 
 import ctypes
 import hashlib

@@ -143,8 +143,8 @@ def _set_references(items: Sequence[Item]) -> None:
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the place that names the item. Among the texts that name it, prefer the one that was received
-    last before the item started, otherwise take the first that had started by then; None if there is none."""
+    """Return the place that names the item. Of the texts in `among` that name it, take the one whose receipt
+    ended last before the item started, or else the first that had started by then. None if there is none."""
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):

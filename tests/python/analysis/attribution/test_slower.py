@@ -197,7 +197,8 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
     resumed: bool, resumes: bool, explained: bool
 ) -> None:
-    """`resumed`: the slow request's connection resumes a TLS session; `resumes`: another connection does."""
+    """`resumed`: the slow request's connection resumes a TLS session. `resumes`: another connection of the
+    load does, which shows that the experiment has sessions at all."""
 
     def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
         secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}

@@ -42,7 +42,7 @@ def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
 
 
 def left_in_cache() -> list[str]:
-    """Return the names of hidden files in the folder of kernels. Every other file there is a kernel."""
+    """Return the names of hidden files and folders in the folder of kernels. All others there are kernels."""
     return sorted(path.name for path in kernels.kernels_folder().iterdir() if path.name[0] == ".")
 
 

@@ -12,7 +12,7 @@ REPOSITORY = ROOT
 
 
 def make_kernel(folder: Path, status: int, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `make kernel` with a stub of fastopen that records its arguments and exits with `status`."""
+    """Run `make kernel`. A fake fastopen records its arguments, prints an error and exits with `status`."""
     command = folder / "fastopen"
     command.write_text(f'#!/bin/sh\necho "$@" > {folder}/called\necho "error: why" >&2\nexit {status}\n')
     command.chmod(0o755)

@@ -36,7 +36,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Site(Handler):
-    """A server with the same content for every host name. Its page has a picture on each of many hosts."""
+    """A handler that serves the same site on every host. Its page has a picture on each other host."""
 
     heads: ClassVar[dict[str, dict[str, str]]] = {}
     """Header fields of the last request for each URL."""

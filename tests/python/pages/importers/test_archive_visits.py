@@ -177,7 +177,7 @@ def test_references_lead_to_the_response_of_a_get(tmp_path: Path, method: str) -
 
 
 def test_a_referer_that_is_an_origin_is_the_page_visited_last(tmp_path: Path) -> None:
-    """A Referer sent to another origin has only the page's origin, so it looks like the root of the site."""
+    """To other origins, browsers send only the page's origin as Referer, which looks like the site's root."""
     visit, referer = ("Sec-Fetch-Dest: document",), ("Referer: http://a.test/",)
     records = [
         exchange("GET", f"http://a.test/{name}", "HTTP/1.1 200 OK", "text/html", b"<p>", sent=visit)

@@ -1,4 +1,4 @@
-"""Reading HARs in pieces: same result as reading them whole, limited memory, errors that name the entry."""
+"""Reading HARs in pieces: same result as if read whole, limited memory, errors that name damaged entries."""
 
 from __future__ import annotations
 

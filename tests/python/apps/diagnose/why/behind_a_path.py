@@ -1,4 +1,4 @@
-"""A command for `probe_world.py`: open two TFO connections, then print JSON of `why` and `probe`."""
+"""A command for `probe_world.py`: open two TFO connections, then print the JSON of `why` and `probe`."""
 
 import json
 import socket
