@@ -106,7 +106,7 @@ class Experiment:
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
         """Read a packaged experiment by name (`fastopen reproduce --list`), or a TOML file by path. Raises
-        InputError if it is invalid."""
+        InputError if the experiment is invalid."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True

@@ -89,8 +89,7 @@ class Run(Closing):
         return self._table("requests")
 
     def connections(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each connection, with TCP_INFO of the client and of the
-        server."""
+        """Return a data frame with a row for each connection, with TCP_INFO of both client and server."""
         return self._table("connections")
 
     def evidence(self) -> "pd.DataFrame":
@@ -179,7 +178,7 @@ def _recorded(results: Results) -> Console:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Open a run that was kept in a folder. `run` is the folder, the name of the run, or `last` for the
+    """Open a run that was saved in a folder. `run` is the folder, the name of the run, or `last` for the
     latest run. Raises InputError if the run cannot be opened."""
     return Run(RunStore.open(find_run(run)))
 
@@ -200,7 +199,7 @@ def run(
 ) -> Run:
     """Run an experiment, or resume its unfinished run in `output`.
 
-    The run is kept in the folder `output`, by default among the user's runs. If `keep` is False, it is only
+    The run is saved in the folder `output`, by default among the user's runs. If `keep` is False, it is only
     in memory. `jobs` is the number of page loads in parallel. `kernel` names a kernel for virtual time. With
     `until_ci`, such as `"1%"`, repeats are added until all confidence intervals have at most this half-width,
     or until there are `max_repeats`. `shard`, such as `"17/200"`, runs a part of the experiment. `store` is a

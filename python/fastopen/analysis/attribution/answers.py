@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A row (`place`) of a page's table, with its saving by TFO. `headline`: the result with TFO."""
+    """A row (`place`) of a page's result table, and its saving by TFO. `headline`: the result with TFO."""
 
     place: Place
     headline: CellResult
@@ -98,7 +98,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer to `Which pages gain most and least?`; [] if fewer than two pages have a saving."""
+    """Answer `Which pages gain most and least?`. Return [] if fewer than two pages have a saving by TFO."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -187,8 +187,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield at most one sentence on loads without TFO and one on loads with TFO. Each compares the page load
-    times of two table rows, which differ only in `factor`. `named`: the other varying settings, as text."""
+    """Yield at most two sentences, one on loads without TFO and one on loads with TFO. Each compares the page
+    load times of two table rows that differ only in `factor`. `named`: other varying settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {

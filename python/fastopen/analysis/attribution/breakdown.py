@@ -23,13 +23,13 @@ class Breakdown:
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
-    """The time by kind of wait on the critical path. The times add up to `plt_ms`."""
+    """The mean time that each kind of wait takes on the critical path. The times add up to `plt_ms`."""
     handshakes: float
-    """The number of TCP handshakes on the critical path."""
+    """The mean number of TCP handshakes on the critical path."""
     ready_ms: float
-    """The time for which requests on the critical path were queued only because no connection was free."""
+    """The mean time that requests on the critical path were queued only because no connection was free."""
     connections: float
-    """The number of connections of a load, including connections that are not on the critical path."""
+    """The mean number of connections of a load, including connections that are not on the critical path."""
 
     def share(self, kind: Kind) -> float:
         """Return the fraction of the page load time that this kind of wait takes, 0 to 1."""
@@ -44,8 +44,8 @@ class Breakdown:
 @dataclass(frozen=True)
 class Shown:
     """An example load of a cell for reports (`record`), and the critical path of this load. The examples with
-    and without TFO are from the repeat whose saving is nearest to the median. If this repeat has no valid
-    load, the example is the load with the median page load time."""
+    and without TFO are from the repeat whose saving is nearest to the median saving. If a cell has no valid
+    load in this repeat, its example is the load with the median page load time."""
 
     record: LoadRecord
     path: CriticalPath
@@ -53,7 +53,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, by the cell's index.
+    """The mean critical path (`breakdowns`) and an example load (`shown`) of each cell, keyed by cell index.
     Cells are left out if no load is valid, or if the loads were observed only at the origins."""
 
     breakdowns: dict[int, Breakdown]

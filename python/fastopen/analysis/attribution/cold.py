@@ -36,27 +36,27 @@ class ColdRequests:
 
     @property
     def without_ms(self) -> list[float]:
-        """Return the durations of the cold requests minus their waits for TCP handshakes, sorted."""
+        """Return each cold request's duration minus its wait for the TCP handshake, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property
     def shares(self) -> list[float]:
-        """Return each cold request's wait for the TCP handshake, in percent of its duration, sorted."""
+        """Return each cold request's wait for the TCP handshake as a percentage of its duration, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
     def share(self) -> float:
-        """Return the median of `shares`."""
+        """Return the median share of a cold request's duration that the TCP handshake takes, in percent."""
         return median(self.shares)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % confidence interval of `share`; None for fewer than VALUES_MIN shares."""
+        """Return the 95 % confidence interval of `share`; None for fewer than VALUES_MIN cold requests."""
         return median_interval(self.shares)
 
     @property
     def share_of_all(self) -> float:
-        """Return the total wait for TCP handshakes, in percent of the total duration of all requests."""
+        """Return the total wait for TCP handshakes as a percentage of the total duration of all requests."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 

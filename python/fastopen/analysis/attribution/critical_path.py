@@ -74,24 +74,24 @@ class CompletedRequest:
 
     resource: int
     connection: int | None
-    """The connection's id; None for a cached response, whose times all equal `end_ns`."""
+    """The connection's id; None if the response came from the cache. All times then equal `end_ns`."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """The opening time of the connection; None if the response was cached or the HTTP/1 connection reused."""
+    """When the connection was opened; None if the response was cached or an HTTP/1 connection was reused."""
     carrier: Connection | None = None
-    """The record of the connection; None if `opened_ns` is None."""
+    """The record of the connection that carried the request; None if `opened_ns` is None."""
     looked_up: Span | None = None
-    """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
+    """When the lookup of the host's name began and ended; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
     """When the client could first write to the connection; None if unknown."""
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the client began to look up the host or to open the connection. Return None if the
-        response was cached, or if the request reused an HTTP/1 connection."""
+        """Return when the client began to look up the host for the request or, without a lookup, to open the
+        connection. Return None if the response was cached or an HTTP/1 connection was reused."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -99,7 +99,7 @@ _end_ns = attrgetter("end_ns")
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the critical path of a load; None if it did not finish, or was observed only at the origins."""
+    """Return a load's critical path; None if the load did not finish or was observed only at the origins."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     walk = _Walk(page, record, client, record.plt_ns)
@@ -147,7 +147,7 @@ class _Walk:
         return last
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Prepend to the path a wait from `start_ns`, unless the path already reaches back that far."""
+        """Extend the path back to `start_ns` by a wait, unless the path already reaches back that far."""
         start_ns = max(start_ns, 0)
         if start_ns < self._cursor_ns:
             self.segments.append(Segment(kind, start_ns, self._cursor_ns, resource))
@@ -160,7 +160,7 @@ class _Walk:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def before(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Add the waits of the request `sent` to the path. Return the request that it waited for, if any."""
+        """Add the waits of `sent` to the critical path. Return the request that `sent` waited for, if any."""
         self.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
         self.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
         if sent.opened_ns is not None:
@@ -228,7 +228,7 @@ class _Walk:
 
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
-    """Return the completed request for each resource; the one sent last if there are several."""
+    """Return a completed request for each resource that has one: the last to be sent if it has several."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
     found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
@@ -267,21 +267,21 @@ class PieceChange:
     kind: Kind
     url: str
     request: int | None
-    """The request's index in the page of the second path; None if that page has no such URL."""
+    """The request's index in the page of the second load; None if that page does not request the URL."""
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. If it is on one path only, its time on the other path is 0."""
+    """True if the request is on both critical paths. If it is on only one, its time on the other is 0."""
 
     @property
     def change_ns(self) -> int:
-        """Return the change in nanoseconds. It is positive if the second path spends more time."""
+        """Return the change in ns. It is positive if the wait takes longer on the second critical path."""
         return self.after_ns - self.before_ns
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that differ between two critical paths, the largest change first. `before` and
-    `after`: a page and the critical path of its load. Requests are matched by URL."""
+    """Return the waits that differ between two critical paths, the largest change first. `before` and `after`
+    are each a page and the critical path of its load. Requests are matched by URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

@@ -16,8 +16,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """A row in a page's table of results: one network with one setup. For each arm (use of TFO), `arms` has
-    the result, and `breakdowns` has the mean page load time divided into waits."""
+    """A row in a page's table of results: one network with one setup. `arms` maps each arm (use of TFO) to
+    its result, and `breakdowns` maps it to its mean page load time, divided into waits."""
 
     comparison: Comparison
     name: str
@@ -26,9 +26,9 @@ class Place:
     """The values in `name` with a preposition, for sentences, such as `at 20 ms` or `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
-    """The value that tables show for each varying factor, by the factor's name."""
+    """The value that tables show for each varying factor, keyed by the factor's name."""
     numbers: dict[str, float]
-    """The values of numeric factors by the factor's name, in the unit of the table's column."""
+    """The values of numeric factors, keyed by the factor's name, in the unit of the table's column."""
     arms: dict[ArmName, CellResult]
     breakdowns: dict[ArmName, Breakdown]
 
@@ -45,12 +45,12 @@ class Place:
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the page load time without TFO, divided into kinds of wait; None if no load was analysed."""
+        """Return the mean PLT without TFO, divided into kinds of wait; None if no such load was analysed."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the page load time with TFO, divided into kinds of wait: with warm cookies if measured,
+        """Return the mean PLT with TFO, divided into kinds of wait: with warm cookies if measured,
         otherwise with cold cookies. Return None if no load with TFO was analysed."""
         return headline_of(self.breakdowns)
 
@@ -87,8 +87,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
     """Group the rows of a page's table into curves, and map the name of each curve to its rows. The rows of a
-    curve differ only in the factor `along`, such as the RTT. They are sorted by its values if these are
-    numbers. The name lists the values of the other varying factors. It is empty if no other factor varies."""
+    curve differ only in the factor `along`, such as the RTT. If the values of this factor are numbers, the
+    rows are sorted by them. A curve's name lists the values of the other varying factors, if any."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)

@@ -46,33 +46,33 @@ class _RequestFacts:
     """Facts that may explain the delay of a request."""
 
     took_ns: int
-    """The time from sending the request to the last byte of its response."""
+    """How long it took from sending the request to the last byte of its response."""
     waited_ns: int
-    """The time that the request was queued before the client sent it."""
+    """How long the request was queued before the client sent it."""
     early: bool
-    """True if the request was sent as early data of TLS."""
+    """True if the request was sent as TLS early data."""
     without_session: bool
     """True if the request was the first on a TLS connection that resumed no session."""
     syn_data: bool
-    """True if the SYN of its connection had data that the origin acknowledged."""
+    """True if the SYN of the request's connection carried data that the origin acknowledged."""
     before_bytes: int
-    """The body bytes of the responses that the connection had completed when the request was sent."""
+    """The body bytes of all responses that the connection had delivered when the request was sent."""
     syn_retransmitted: bool
     """True if the request was its connection's first, and the SYN was retransmitted without data."""
     reused: bool
     transfer_ns: int
     """The time from the response's first byte to its last."""
     retransmitted: tuple[int, int]
-    """The numbers of segments that the client and the origin retransmitted on the connection."""
+    """How many segments the client and the origin retransmitted on the request's connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return by how many ns the request took longer than `before`, from queueing to the last byte.
-        `before` is the same request in the faster load."""
+        """Return how much longer, in ns, the request took, from queueing to the last byte, than in the faster
+        load (`before`)."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return by how many ns the request took longer than `before`, from sending to the last byte, but at
-        most `later_ns`. A request that is sent earlier may take longer without ending later."""
+        """Return how much longer, in ns, the request took, from sending to the last byte, than in the faster
+        load (`before`), but at most `later_ns`: a request sent earlier may take longer but end no later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -110,8 +110,8 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster result, slower result, repeat number) for each result that is unexpectedly slow:
-    slower with TFO than without TFO or, without TFO, slower than over the next longer RTT. The reason can be
-    found by comparing the two results' loads in this repeat."""
+    slower with TFO than without TFO or, without TFO, slower than over the next longer RTT. To find the
+    reason, compare the loads of the two results that have this repeat number."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -136,9 +136,9 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, a repeat with a valid load in both) for versions of HTTP that are
-    slower without TFO than the run's oldest version, and for kinds of TLS session (resumed, early data) that
-    are slower than its simplest kind. The slower result's shortest load must exceed the faster result's
+    """Yield (faster result, slower result, a repeat with a valid load in both), all without TFO, for versions
+    of HTTP that are slower than the run's oldest version, and for kinds of TLS session (resumed, early data)
+    that are slower than its simplest kind. The slower result's shortest load must exceed the faster result's
     longest load by more than the smallest effect. A recording's mix of versions counts as the newest."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
@@ -161,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    explain why the load `after` took longer than `before`, else "". `network`: the network of both."""
+    explain why the load `after` took longer than `before`, else "". `network`: that of both loads."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase on each kind of packet that `after` has more of than `before`. `way`: `up` or `down`."""
+    """Yield a phrase on each kind of packet of which `after` sent more than `before`. `way`: `up`, `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -243,7 +243,7 @@ def _without_ticket(
 ) -> str:
     """Return a clause on a request that was TLS early data in the load `before`, but delays the load `after`,
     because no session ticket was left for it. Return an empty string if there is no such request. `on_path`:
-    requests on the critical path of `after`. `was`, `now`: facts on the requests in `before` and `after`."""
+    requests on the critical path of `after`. `was`, `now`: facts about requests in `before` and `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -307,9 +307,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most in the slower load (`after`). The
-    two share the link for longer than in the faster load (`before`). Return an empty string if the delay is
-    below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
+    """Return a clause on the response that delays the request `index` most in the slower load (`after`):
+    it shares the link with this request for longer than in the faster load (`before`). Return "" if the delay
+    is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -327,7 +327,7 @@ def _competing_response(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map each other request that overlaps in time with the request `index` to the overlap in ns."""
+    """Return the requests that overlap in time with the request `index`, each with the overlap in ns."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -340,7 +340,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
-    """Return the facts about each request of a page load, by the request's index in the page. Leave out
+    """Return the facts about each request of a page load, keyed by the request's index. Leave out
     requests without a complete response, and responses from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
@@ -381,7 +381,7 @@ def request_name(page: Page, index: int) -> str:
 
 
 def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
-    """Return the index of a request and the last part of its path, cut to `length`: `12 logo.png`."""
+    """Return a request's index and the last part of its path, cut to `length` letters: `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"

@@ -26,7 +26,7 @@ def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Convert rows of `fastopen report -f csv` to the columns of experiments/published.csv. Join each row
-    with TFO with the matching row without TFO, and yield (line number, joined row). `numbered`: the rows
+    with TFO to the matching row without TFO, and yield (line number, joined row). `numbered`: the rows
     with their line numbers. `path`: the file, for messages. Raises InputError for a malformed number."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
@@ -69,7 +69,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 def _first_flight(row: Mapping[str, str]) -> str:
     """Return the protocols with which the row's connections start, a key of FIRST_FLIGHTS, such as `tls+tfo`.
-    If they are uncertain, return the key with the fewest round trips."""
+    If the row does not determine them, return the possible key with the fewest round trips."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     words = row["transport"].split("+")

@@ -113,8 +113,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row with the smallest `room` for handshakes among the rows with a shorter RTT
-    above 0, or to None if there is no such row."""
+    """Map each RTT to the row with the smallest `room` for handshakes among the rows with a shorter RTT,
+    ignoring rows with an RTT of 0. Map it to None if there is no such row."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

@@ -91,7 +91,7 @@ class PrintedCell:
 
 
 def decimals(number: Decimal) -> int:
-    """Return the number of digits after the decimal point: 2 for `1.50`."""
+    """Return the number of digits after the decimal point, such as 2 for `1.50`."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "numbers are finite"
     return max(0, -exponent)
@@ -193,8 +193,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """A CSV row at `place` (file and line). Its methods parse a field, and raise InputError for a malformed
-    field."""
+    """A CSV row at `place` (file and line). Each method parses a field; raises InputError if malformed."""
 
     fields: Mapping[str, str]
     place: str

@@ -27,16 +27,16 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change in a figure such as the page load time between two runs. `before`, `after`: its medians."""
+    """The change in a figure, such as the PLT, between two runs. `before`, `after`: the runs' medians."""
 
     before: float
     after: float
     difference: float
     """The change in the figure's unit: the difference of the medians or, for pairs, the median difference."""
     percent: float | None
-    """The change in percent of `before`; None if the figure itself is in percent."""
+    """The change as a percentage of the first run's figure; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """The interval of `stated`. Both ends are equal for exact changes. None if there are too few loads."""
+    """The interval of the change `stated`. Its ends are equal for exact changes. None for too few loads."""
     confidence: float | None = None
     """The confidence level of `interval`, 0 to 1; None if it is a range, not a confidence interval."""
 
@@ -55,11 +55,11 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change in a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure by repeat number. `basis`: the method, such as the median over pairs. `relative`: also compute the
+    figure of each repeat. `basis`: the method, such as the median over pairs. `relative`: also compute the
     change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
     the range of the central 90 % of the paired changes, not a confidence interval.
 
-    Return None if a run has no figures, if PAIRED finds no pair, or if a relative change would be from 0."""
+    Return None if a run has no figures, if PAIRED finds no pair or, with `relative`, if `before` has a 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))
@@ -86,5 +86,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Round to 1 ns, so that floating-point errors do not count as a change."""
+    """Round a time in ms to 1 ns, so that floating-point errors do not count as a change."""
     return round(milliseconds, 6) or 0.0

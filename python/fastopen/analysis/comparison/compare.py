@@ -46,9 +46,9 @@ class CellChange:
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the runs' example loads. Their changes add up to that of the PLT."""
+    """The changes in waits between the runs' example loads. They add up to the change in these loads' PLT."""
     reason: str
-    """The reason why the second run's example load takes longer; empty if it does not, or if unknown."""
+    """Why the second run's example load takes longer than the first's; empty if it does not or if unknown."""
     evidence_changed: bool = False
     """True if the runs' loads should be identical, but their evidence (such as retransmissions) differs."""
 

@@ -41,9 +41,9 @@ class Limit:
     bound: float
     """The change, with its sign, beyond which the limit is exceeded, in `unit`."""
     rising: bool
-    """True if changes above the bound fail, False if changes below the bound fail."""
+    """True if changes above `bound` exceed the limit, False if changes below `bound` do."""
     unit: str
-    """`%`, `ms` or `points`."""
+    """The unit of `bound`: `%`, `ms` or `points` (percentage points)."""
 
     def verdict(self, change: CellChange) -> LimitVerdict:
         """Return the verdict on whether this change is within the limit."""

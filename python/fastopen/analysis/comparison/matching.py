@@ -33,9 +33,9 @@ class Side:
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """The seed of each load's emulated network, by (cell index, repeat number)."""
+    """The seed of each load's emulated network, keyed by (cell index, repeat number)."""
     bodies: Mapping[str, str]
-    """The digest of each page's recorded bodies, by name of the page. Pages without bodies are left out."""
+    """The digest of each page's recorded bodies, keyed by page name. Pages without bodies are left out."""
 
 
 def read_side(folder: Path) -> Side:
@@ -133,7 +133,8 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield the factors that differ. Leave out those at a default that depends on others, unless all are."""
+    """Yield the factors that differ between the runs. Leave out factors that only have their default,
+    which depends on other settings, unless this is true of all that differ."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

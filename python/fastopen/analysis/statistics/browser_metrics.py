@@ -12,28 +12,28 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on the loads of a cell. The first three are numbers of requests:
-    medians over the valid loads; None if there are none, or on the browser's first visit to the page."""
+    """Figures that a browser reported on the loads of a cell. `requests`, `from_cache` and `revalidated` are
+    medians over the valid loads; None without valid loads, or on the browser's first visit to the page."""
 
     requests: float | None
     from_cache: float | None
-    """Requests that the browser's cache answered without a request to the origin."""
+    """The median number of requests that the browser's cache answered without a request to the origin."""
     revalidated: float | None
-    """Requests that the cache answered after the origin had confirmed the cached response (304)."""
+    """The median number of cached responses that the browser used after the origin confirmed them (304)."""
     missing_screenshots: tuple[str, ...]
     """The error of each load that lacks a requested screenshot."""
     unmatched: tuple[str, ...] = ()
     """Requests for which the recorded bodies contain no response, each listed once."""
     first_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """First contentful paint (FCP) by repeat, for valid loads that have one."""
+    """The time of the first contentful paint (FCP) in each valid load that has one, by repeat number."""
     largest_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """Largest contentful paint (LCP) by repeat, for valid loads that have one."""
+    """The time of the largest contentful paint (LCP) in each valid load that has one, by repeat number."""
 
 
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the figures that browsers reported, by cell index. Leave out cells whose settings yield none."""
+    """Return browsers' figures, keyed by cell index. Leave out cells whose settings yield no figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

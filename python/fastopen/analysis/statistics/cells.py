@@ -42,7 +42,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of a cell. `reasons` has the reasons why loads are invalid. Page load times (PLT) are None
+    """The result of a cell. `reasons` lists why loads are invalid. Page load times (PLT) are None
     without a valid load. Savings (improvements by TFO) are None without a valid pair of loads."""
 
     cell: Cell
@@ -58,11 +58,11 @@ class CellResult:
     connections: int
     """The number of connections in all valid loads."""
     syn_data_connections: int
-    """The number of these connections that carried data in their SYN."""
+    """The number of connections, in all valid loads, that carried data in their SYN."""
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound on the saving, equal for all arms; None over QUIC or if no baseline has a PLT."""
+    """The upper bound on the saving, equal for all arms; None over QUIC or if no baseline load has a PLT."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -72,7 +72,7 @@ class CellResult:
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: Mapping[int, float]
-    """The PLTs much longer or shorter than the others, by repeat number. All figures include them."""
+    """PLTs that are much longer or shorter than the others, by repeat number. All figures include them."""
     repeated: tuple[Reason, ...]
     """The reasons why loads were repeated. The other figures leave out the earlier attempts."""
     deterministic: bool
@@ -101,7 +101,7 @@ class CellResult:
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """Return the range (in percent) of the central 90 % of the improvements; None for fewer than two."""
+        """Return the range, in percent, of the central 90 % of improvements; None for fewer than 2 pairs."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
@@ -228,7 +228,7 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons why loads are invalid, sorted by kind. A load counts once for each of its kinds."""
+    """Return why loads are invalid, sorted by kind of reason. A load counts once for each kind of reason."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 

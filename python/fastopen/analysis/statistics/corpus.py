@@ -47,7 +47,7 @@ class Correlation:
     """Spearman's rank correlation of a property of pages, such as their number of hosts, with the saving."""
 
     name: str
-    """A key of PROPERTIES."""
+    """The property of pages, a key of PROPERTIES."""
     pages: int
     rho: float
     """The correlation, from -1 to 1."""
@@ -70,12 +70,12 @@ class Distribution:
     """The comparison of the first page in `savings`. All pages share its network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
-    """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
+    """The saving of each page that has a valid pair of loads, as a percentage of the PLT."""
     pages_without_pairs: int
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
-    """The 95 % confidence interval of the median, with the pages as a sample; None for too few pages."""
+    """The 95 % confidence interval of the median if the pages are a random sample; None for too few pages."""
     effects: Mapping[Effect, int]
     """The number of pages on which TFO has each effect."""
     correlations: tuple[Correlation, ...]
@@ -121,7 +121,7 @@ def distributions(results: "Results") -> list[Distribution]:
 
 
 def properties_of(page: Page) -> dict[str, float]:
-    """Return the values of the PROPERTIES for a page."""
+    """Return the values of a page's PROPERTIES, such as its number of hosts."""
     facts = page_properties(page, Path())
     facts["requests_per_connection"] = facts["requests"] / facts["connections"]
     facts["bytes_per_request"] = facts["bytes_down"] / facts["requests"]
@@ -131,7 +131,7 @@ def properties_of(page: Page) -> dict[str, float]:
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return the rank correlation of each property of pages with the savings. `properties` and `savings` have
+    """Return the rank correlation of each property of pages with the savings. `properties` and `savings` list
     an item for each page. Leave out properties that are equal for all pages. Return an empty tuple if all
     savings are equal. `seed`: the random seed of the resamples for confidence intervals."""
     import numpy as np
@@ -161,8 +161,8 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlations of the other columns with the last column, in a row for each resample.
-    A row of `weights` is a resample: the number of times that each page was drawn."""
+    """Return Spearman's correlation of each other column with the last column, in a row for each resample.
+    Each row of `weights` is a resample: the number of times that each page was drawn."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

@@ -27,7 +27,7 @@ class FactorLevel:
 
     @property
     def saving_percent(self) -> float:
-        """Return the median saving over the results, in percent of the page load time."""
+        """Return the median saving over the results, as a percentage of the page load time."""
         return median(cell.improvement_percent or 0.0 for cell in self.cells)
 
     @property
@@ -93,7 +93,7 @@ class Sensitivity:
     """Rank correlations of the saving by TFO with the uncertain inputs, sampled `draws` times by `--vary`."""
 
     correlations: dict[str, float]
-    """Spearman's rank correlation of each sampled value with the saving. It is positive if both grow."""
+    """Spearman's rank correlation of each sampled input with the saving, positive if both grow together."""
     draws: int
 
     @property

@@ -32,7 +32,7 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on connections and their first packets in one page load. A figure is None if it is unknown."""
+    """Statistics of a page load's connections and their first packets. A value is None if it is unknown."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS
@@ -40,7 +40,7 @@ class FirstFlight:
     secured_connections: int
     """The number of connections with TLS."""
     most_to_a_host: int
-    """The largest number of connections with TLS to one host."""
+    """The largest number of TLS connections to any one host."""
     resumed_connections: int
     """The number of connections that resumed a TLS session."""
     early_connections: int
@@ -60,7 +60,7 @@ class FirstFlight:
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return figures on the first flights in each cell's first valid load, by the index of the cell."""
+    """Return statistics of the first flights in each cell's first valid load, keyed by cell index."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:

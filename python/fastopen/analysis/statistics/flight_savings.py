@@ -48,7 +48,7 @@ class FlightSaving:
     """The index of the cell with which this cell is compared. It has the same version of HTTP, except that
     HTTP/3 is compared with HTTP/2, if loaded, because both can send several requests at once."""
     percent: float
-    """The saving in percent of the median page load time of the baseline."""
+    """The saving as a percentage of the baseline's median page load time."""
     bound: Bound
 
     @property
@@ -58,7 +58,7 @@ class FlightSaving:
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return the page load time that each cell with TLS saves by shorter handshakes, by the cell's index. The
+    """Return how much page load time shorter handshakes save in each cell with TLS, keyed by cell index. The
     baseline has no TFO and the simplest kind of TLS session in the run. Leave out cells without a page load
     time. Return an empty mapping if the run varies neither the TLS session nor the transport (QUIC)."""
     setups = results.experiment.setups
@@ -101,8 +101,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, HandshakeKinds]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound on the time that shorter handshakes can save in each cell, by the cell's index.
-    `compared`: (baseline of the cell, handshakes of the cell), by the same index."""
+    """Return the upper bound on the time that shorter handshakes can save in each cell, keyed by cell index.
+    `compared`: (baseline of the cell, handshakes of the cell), with the same key."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())
@@ -124,8 +124,8 @@ def _bounds(
 def _avoided(
     connection: Connection, plain: HandshakeKinds, shorter: HandshakeKinds, network: Network
 ) -> Span | None:
-    """Return the part of a connection's handshakes, as a time span, that `shorter` handshakes would avoid.
-    Return None if they would avoid nothing. `plain`: the kinds of handshakes that the connection had."""
+    """Return the time span of a connection's handshakes that the handshakes `shorter` would avoid. Return
+    None if they would avoid nothing. `plain`: the kinds of handshakes that the connection had."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0
     if connection.tls is None or shorter.session == plain.session:

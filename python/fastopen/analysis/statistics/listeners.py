@@ -17,11 +17,11 @@ class ListenerUse:
     place: str
     """Address and port, such as `0.0.0.0:80`."""
     queues: tuple[int | None, ...]
-    """The limits on pending TFO connections (TCP_FASTOPEN) in all loads, each once; None if unreadable."""
+    """The distinct limits on pending TFO connections (TCP_FASTOPEN) over all loads; None if unreadable."""
     connections: int
     """The number of connections that clients opened to the listener."""
     syn_data: int
-    """The number of these connections on which the listener accepted data in the SYN."""
+    """The number of connections on which the listener accepted data in the SYN."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class ServerUse:
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
-    """The number of TFO connections that arrived when a listener was at its limit."""
+    """The number of TFO connections that arrived when a listener had reached its limit on pending ones."""
     upstream_connections: int
-    """The number of connections from external servers to the origins, in all loads with `upstream_tfo`."""
+    """The number of connections from servers to origins, in loads with TFO between them (`upstream_tfo`)."""
     upstream_syn_data: int
-    """The number of these connections that carried data in their SYN, according to the origins' kernel."""
+    """The number of `upstream_connections` with data in their SYN, according to the origins' kernel."""
 
 
 def server_use(

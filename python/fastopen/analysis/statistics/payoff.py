@@ -38,7 +38,7 @@ class Payoff:
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving per visit, in ms, if a fraction of the paths breaks TFO. `share`: this
         fraction, 0 to 1. `visits`: the number of visits over each path. On a broken path, the first visit
-        costs `cost_ms`, and the others do not use TFO."""
+        costs `cost_ms`, and later visits do not use TFO."""
         cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
         return (1 - share) * self.saved_ms - cost_ms
 
@@ -73,8 +73,8 @@ class Payoff:
 
 
 def payoffs(results: Results) -> Iterator[Payoff]:
-    """Yield the cost of TFO behind each middlebox and its saving without the middlebox, as times, for each
-    page, RTT, setup and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only some hosts
+    """Yield the time that TFO costs behind each middlebox and saves without the middlebox, for each page,
+    RTT, setup and kind of TFO cookies. Leave out middleboxes that affect only QUIC or only some hosts
     (`path_share` below 1), or that were not compared with an open path."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():

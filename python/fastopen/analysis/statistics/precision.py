@@ -42,13 +42,13 @@ class UntilInterval:
         ]
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of results whose 95 % interval is wider than wanted, or has an unknown width."""
+        """Return the number of results whose 95 % interval is wider than allowed or has an unknown width."""
         widths = [half_width_percent(result) for result in results.cells if _repeats_help(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True for a result with TFO and without sampled inputs. More repeats can narrow its interval."""
+    """Return True if more repeats can narrow the interval: not for a baseline, nor if inputs are sampled."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -105,9 +105,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Return (published slope, measured slope) for each page: the number of ms by which each ms of RTT
-    lengthens the load without TFO. It approximates the number of successive round trips of a load. Leave out
-    pages that were loaded with only one RTT. `found`: the published rows and the measured results."""
+    """Return (published slope, measured slope) for each page: the number of ms that each ms of RTT adds to
+    the load time without TFO. It approximates the number of successive round trips of a load. Leave out pages
+    that were loaded with only one RTT. `found`: the published rows and the measured results."""
     points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for one in found:
         if one.baseline_ms is not None:

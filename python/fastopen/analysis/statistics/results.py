@@ -30,7 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run. `cells` has the result of each cell."""
+    """The results of a run. `cells`: the result of each cell."""
 
     experiment: Experiment
     status: str
@@ -39,23 +39,23 @@ class Results:
     """Pages by name, in the order of the tables."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
-    """The median of the RTTs measured in the emulated networks, by page and network."""
+    """The median RTT measured in the emulated networks, for each page and network."""
     published: dict[tuple[str, int], PublishedCell]
-    """The published figures to compare with the measured results, by page and network."""
+    """The published figures to compare with the measured results, for each page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Figures that browsers reported, by cell index. Cells whose settings yield none are left out."""
+    """Browsers' figures, keyed by cell index. Cells whose settings yield no figures are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """Figures on the first packets of connections in the cell's first valid load, by cell index."""
+    """Statistics of connections' first packets in each cell's first valid load, keyed by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """Savings by shorter handshakes (resumed TLS, early data, TFO, QUIC), by cell index."""
+    """Savings from shorter handshakes (resumed TLS, early data, TFO, QUIC), keyed by cell index."""
     server_use: ServerUse | None = None
     """The kernel's reports on external servers; None if none of them was used with TFO."""
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """The reasons why cells are slower with TFO, or slower than over a longer RTT, by cell index. Like
-    `setup_reasons`, it is empty unless set by `attribution.with_reasons`."""
+    """The reasons why cells are slower with TFO, or slower than over a longer RTT, keyed by cell index.
+    Like `setup_reasons`, this is empty unless set by `attribution.with_reasons`."""
     setup_reasons: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """The reasons why a cell is slower than another cell with an older version of HTTP or a simpler kind of
-    TLS session, by the indices of the slower and the faster cell."""
+    TLS session, keyed by the indices of the slower and the faster cell."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """Map each comparison (row of the page's table), in the table's order, to its results by arm."""

@@ -1,4 +1,4 @@
-"""Draw the pictures that a browser showed over time: a strip with a row for each arm, and a GIF."""
+"""Draw film strips of a browser's screenshots, with a row for each arm, and animated GIFs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 COLUMNS_MAX: Final = 12
 STEPS_MS: Final = (50, 100, 200, 250, 500, 1000, 2000, 2500, 5000, 10_000, 30_000, 60_000)
-"""Possible intervals between pictures. A strip uses the shortest for which COLUMNS_MAX pictures suffice."""
+"""Possible intervals between pictures. A strip uses the shortest that needs at most COLUMNS_MAX pictures."""
 AFTER: Final = 1.5
-"""Strips end at this multiple of the longest page load time."""
+"""A strip or animation ends at this multiple of the longest page load time of its loads."""
 THUMBNAIL: Final = 180
 """Width of a picture in a strip, in pixels."""
 SIDE_MAX: Final = 1000
-"""The largest accepted side of a picture, in pixels. Screenshots of loads have less than half this size."""
+"""The largest accepted side of a picture, in pixels. Screenshots of loads are less than half as large."""
 GAP: Final = 12
 LABEL: Final = 150
 """Width of the column with the labels of the loads, in pixels."""
@@ -39,9 +39,9 @@ FONT: Final = 15
 MOVING_STEP_MS: Final = 50
 """The shortest time between two pictures of an animation. GIF counts in hundredths of a second."""
 MOVING_MAX: Final = 1200
-"""The approximate maximum number of pictures in an animation. A longer animation has longer steps."""
+"""The approximate maximum number of pictures in an animation. Longer ones show each picture for longer."""
 LAST_MS: Final = 3000
-"""The duration of the animation's last picture."""
+"""How long an animation shows its last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 
@@ -119,7 +119,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the end of a film strip in ms. It is after the last load event, as pages may change later."""
+    """Return when a film strip ends, in ms: after the last load event, because pages may still change."""
     return AFTER * max(film.plt_ms for film in films)
 
 
@@ -185,7 +185,7 @@ def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.Image
 
 
 def _size(films: list[Film], width: int) -> tuple[int, int]:
-    """Return (width, height) in pixels, with the aspect ratio of the pictures of the first load."""
+    """Return the size of a picture, (width, height) in pixels, with the first load's aspect ratio."""
     picture = films[0].pictures[-1]
     return width, max(round(width * picture.height / picture.width), 1)
 

@@ -55,7 +55,7 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
     """Yield (page, name of network and setting, loads) for each page, network and setting with example loads.
-    `loads` maps labels of arms to loads, if possible of the repeat whose saving is nearest to the median."""
+    `loads` maps each arm's label to a load, if possible of the repeat with the saving nearest the median."""
     shown = analysis.attribution.shown
     for name, place in analysis.all_places():
         pair = [one.cell for one in (place.baseline, place.headline) if one]

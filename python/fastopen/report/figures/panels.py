@@ -1,4 +1,4 @@
-"""Arrange charts in panels. A panel has the results of one page in which only one setting (factor) varies."""
+"""Arrange charts in panels. A panel shows results of one page in which only one setting (factor) varies."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ PANELS_MAX: Final = 24
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield (place, fields) for each place: a combination of page, network and setting. `axis` is the setting
-    on the x axis, such as the RTT. `fields` has values for a row of chart data: `page`, `place` (the name of
+    on the x axis, such as the RTT. `fields`: values for a row of chart data: `page`, `place` (the name of
     network and setting), `panel` (the title of the panel), and `x` (the value of `axis`)."""
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), axis.name).items():
@@ -50,7 +50,7 @@ def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
     """Arrange charts in two columns: one chart for each value of `field` in the rows. `view(chart, value)`
-    draws each one: `chart` selects the rows with this value, but has no marks yet."""
+    draws one chart: the `chart` that it receives selects the rows with this value, but has no marks yet."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)
@@ -66,8 +66,8 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels to place side by side. A panel is `width` pixels wide, and the chart at
-    most `most` pixels. If possible, panels of the same page fill whole rows."""
+    """Return the number of panels to place side by side. A panel is `width` pixels wide, and all
+    panels of a row at most `most` pixels. If possible, panels of the same page fill whole rows."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

@@ -58,7 +58,7 @@ def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """Return the rows with the names of their requests, followed by a row for the load event of each load."""
+    """Return the rows, each with its request's name added, then a row for the load event of each load."""
     names = [request_label(page, index) for index in range(len(page.resources))]
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [
@@ -155,8 +155,8 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw loads of a page side by side, with a bar for each request that shows its waits. `loads` has loads
-    by label. `place`: their network and settings, or empty. `slug`: the end of the figure's file name."""
+    """Draw loads of a page side by side, with a bar for each request that shows its waits. `loads` maps
+    labels to loads. `place`: network and settings, or empty. `slug`: the end of the figure's file name."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
@@ -176,7 +176,7 @@ def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: st
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return a chart, without data, of the waits of each request. Figures with equal parameters share it."""
+    """Return a chart, without data, of each request's waits. Calls with equal arguments share one chart."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()

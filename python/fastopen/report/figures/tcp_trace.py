@@ -42,7 +42,7 @@ def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Fig
 
 
 def _rows(place: int, label: str, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield chart data of a load: every `every`-th TCP_INFO sample and the last. `place`: panel number."""
+    """Yield chart data: every `every`-th TCP_INFO sample and each connection's last. `place`: panel index."""
     panel = f"{label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples
