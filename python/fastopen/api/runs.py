@@ -85,7 +85,7 @@ class Run(Closing):
         return _frame(TABLES["loads"], map(Flattener(self._store).load, self._store.loads()))
 
     def requests(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each request. `load` is the load's number, as in `loads`."""
+        """Return a data frame with a row for each request. `load` is the load's number in `loads()`."""
         return self._table("requests")
 
     def connections(self) -> "pd.DataFrame":

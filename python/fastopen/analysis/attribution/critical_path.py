@@ -262,7 +262,7 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that the request for `url` spends in one kind of wait on the critical paths of two loads."""
+    """The time that the request for `url` spends in one kind of wait, on each of two critical paths."""
 
     kind: Kind
     url: str

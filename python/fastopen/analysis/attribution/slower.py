@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase on each kind of packet of which `after` sent more than `before`. `way`: `up`, `down`."""
+    """Yield phrases on kinds of packet of which `after` sent more than `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -381,7 +381,7 @@ def request_name(page: Page, index: int) -> str:
 
 
 def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
-    """Return a request's index and the last part of its path, cut to `length` letters: `12 logo.png`."""
+    """Return a request's index and the last part of its path, cut to `length` characters: `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"
@@ -438,7 +438,7 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
     It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
-    `Factor.question`). `increases`: the slowdown in this row, then in each row that the sentence covers."""
+    `Factor.question`). `increases`: the slowdown in this row, then in all rows for which it stands."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

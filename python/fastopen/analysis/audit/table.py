@@ -193,7 +193,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """A CSV row at `place` (file and line). Each method parses a field; raises InputError if malformed."""
+    """A CSV row at `place` (file and line). Its methods parse a field, or raise InputError if malformed."""
 
     fields: Mapping[str, str]
     place: str

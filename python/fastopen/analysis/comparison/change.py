@@ -59,7 +59,7 @@ def change_of(
     change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
     the range of the central 90 % of the paired changes, not a confidence interval.
 
-    Return None if a run has no figures, if PAIRED finds no pair or, with `relative`, if `before` has a 0."""
+    Return None if a run has no figures, if PAIRED finds no pair or, with `relative`, `before` contains 0."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

@@ -43,7 +43,7 @@ class Bound:
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
     """Return the upper bound on the time that TFO can save on a page; None if no load has a page load time.
 
-    `baseline` lists a pair of times in ns for each valid load without TFO. The first is the largest sum of
+    `baseline` contains a pair of times in ns for each valid load without TFO. The first is the largest sum of
     handshake times along any chain of events of the load. The second is the page load time, or None if the
     load did not finish. If losses or queues also change, the saving can exceed the bound."""
     # Proof: docs/decisions/bound.md.

@@ -67,7 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison of the first page in `savings`. All pages share its network, setup and engine."""
+    """The table row of the first page in `savings`. All pages share its network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving of each page that has a valid pair of loads, as a percentage of the PLT."""
@@ -75,7 +75,7 @@ class Distribution:
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
-    """The 95 % confidence interval of the median if the pages are a random sample; None for too few pages."""
+    """The 95 % confidence interval of the median, treating the pages as a random sample; None for too few."""
     effects: Mapping[Effect, int]
     """The number of pages on which TFO has each effect."""
     correlations: tuple[Correlation, ...]
@@ -131,8 +131,8 @@ def properties_of(page: Page) -> dict[str, float]:
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return the rank correlation of each property of pages with the savings. `properties` and `savings` list
-    an item for each page. Leave out properties that are equal for all pages. Return an empty tuple if all
+    """Return the rank correlation of each property of pages with the savings. `properties`, `savings`: an
+    item for each page. Leave out properties that are equal for all pages. Return an empty tuple if all
     savings are equal. `seed`: the random seed of the resamples for confidence intervals."""
     import numpy as np
 

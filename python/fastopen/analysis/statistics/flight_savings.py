@@ -59,8 +59,9 @@ class FlightSaving:
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
     """Return how much page load time shorter handshakes save in each cell with TLS, keyed by cell index. The
-    baseline has no TFO and the simplest kind of TLS session in the run. Leave out cells without a page load
-    time. Return an empty mapping if the run varies neither the TLS session nor the transport (QUIC)."""
+    saving is relative to a baseline without TFO and with the simplest kind of TLS session in the run. Leave
+    out cells without a page load time. Return an empty mapping if the run varies neither the TLS session nor
+    the transport (QUIC)."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:

@@ -48,7 +48,7 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if more repeats can narrow the interval: not for a baseline, nor if inputs are sampled."""
+    """Return False for a baseline or if only sampled inputs vary: repeats cannot narrow such intervals."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

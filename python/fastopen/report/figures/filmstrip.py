@@ -37,7 +37,7 @@ LINE: Final = 22
 """Height of a line of text, in pixels."""
 FONT: Final = 15
 MOVING_STEP_MS: Final = 50
-"""The shortest time between two pictures of an animation. GIF counts in hundredths of a second."""
+"""The shortest time between two pictures of an animation. It is a multiple of GIF's unit, 10 ms."""
 MOVING_MAX: Final = 1200
 """The approximate maximum number of pictures in an animation. Longer ones show each picture for longer."""
 LAST_MS: Final = 3000

@@ -66,8 +66,8 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels to place side by side. A panel is `width` pixels wide, and all
-    panels of a row at most `most` pixels. If possible, panels of the same page fill whole rows."""
+    """Return the number of panels to place side by side. A panel is `width` pixels wide, and a
+    row of panels at most `most` pixels. If possible, panels of the same page fill whole rows."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())
