@@ -3,7 +3,7 @@
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
 have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature. If
 the kind's signature would be larger, the difference is added to the chain. The messages Certificate and
-CertificateVerify are in one flight, so the flight has the exact size."""
+CertificateVerify are in one flight, so this flight has the kind's exact size."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, get_args
@@ -38,9 +38,9 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the size in bytes of a leaf certificate, an intermediate certificate and the handshake's
-    signature, minus an ECDSA signature. `timestamps` is the algorithm of the leaf's two timestamps. All other
-    signatures, and all public keys, are of the algorithm `keys`."""
+    """Return the total size in bytes of a leaf certificate, an intermediate certificate and the handshake's
+    signature, minus the size of an ECDSA signature. `timestamps` is the algorithm of the leaf's two
+    timestamps. All other signatures, and all public keys, are of the algorithm `keys`."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 

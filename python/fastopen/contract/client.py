@@ -40,8 +40,8 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, such as a browser, and its settings. `profile` selects the order of
-    requests, and `phases` the resources. In a job, `command` has URLs instead of placeholders (`{url}`)."""
+    """The client that loads the page, such as a browser. `profile` selects the order of requests, `phases`
+    the resources to load. In a job, `command` contains URLs, not placeholders such as `{url}`."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
@@ -51,16 +51,16 @@ class Client(Part):
     """The client's name in tables; null: its kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and its arguments: required with the kind `command`, forbidden with other kinds. No word
-    contains a NUL or is longer than 131,071 bytes, and the first word is not empty."""
+    may contain a NUL or be longer than 131,071 bytes, and the first word must not be empty."""
     isolate: bool = False
     """True if a command sees only programs, libraries, fonts and certificates instead of all files of the
     machine (docs/security.md). Other kinds of clients always see only these files."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
-    """Exit codes other than 0 with which a command has still loaded the page. Some programs have an exit code
-    for HTTP errors, which a recorded page may contain."""
+    """Exit codes of a command that count as success, in addition to 0. Some programs have an exit code for
+    HTTP errors, which a recorded page may contain."""
     profile: Literal["browser", "mget"] = "browser"
-    """The order of the loader's requests. `browser`: as in a browser. `mget`: as in a parallel downloader
-    that has a list of URLs. The profile also sets the next three settings if they are null."""
+    """The order of the loader's requests. `browser`: as in a browser. `mget`: as in a parallel downloader of
+    listed URLs. The profile sets `connections_per_host`, `connections_total` and `keep_alive` if null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
     """The maximum number of parallel connections to one server, with HTTP/1; null: 6, or 5 with `mget`."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
@@ -70,7 +70,7 @@ class Client(Part):
     processing_scale: Scale = 1.0
     """The factor by which the page's processing times are multiplied; null: 1. `mget` ignores these times."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """The phases of resources to load; `load` is required. null: `load` and `async`."""
+    """Resources are loaded if their `phase` is in this list; `load` is required. null: `load` and `async`."""
     fixed_scripts: bool = False
     """True if the page's scripts get the same times and random numbers in each load (only in `chromium`):
     `Date` begins at the recording's time and advances with each call. `Math.random` has a fixed sequence."""
@@ -82,9 +82,9 @@ class Client(Part):
     """`first`: each load is the first view of the page. `repeat` (only clients with a cache, so `chromium`):
     each load is a second view, with the cache that a first view has filled."""
     request_heads: RequestHeads = "own"
-    """`own`: the client chooses the heads of its requests. `recorded` (only `chromium`): requests have the
-    page's `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always
-    have this size."""
+    """`own`: the client chooses the heads of its requests. `recorded` (only `chromium`): heads have the
+    page's sizes (`request_header_bytes`), see [Chromium](chromium.md#request-heads). The loader's heads
+    always have these sizes."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
     """The time that a QUIC handshake with a host may take before the loader also opens a TCP connection with
     HTTP/2 to this host. The loader then uses the connection that is ready first. null: only QUIC."""
@@ -107,7 +107,7 @@ class Client(Part):
 
     @property
     def type(self) -> ClientType:
-        """Return the client's type. A command with the `name` of a known tool, such as curl, has its type."""
+        """Return the client's type. A command named after a known tool, such as curl, has the tool's type."""
         found = CLIENTS.get(self.label if self.kind == COMMAND.kind else self.kind, COMMAND)
         return found if found.kind == self.kind else COMMAND
 

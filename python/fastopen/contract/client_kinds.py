@@ -64,8 +64,8 @@ class ClientType:
     http_words: Mapping[str, str] = field(default_factory=dict)
     """Maps HTTP versions to the words that replace HTTP in `command_line`; by default, the version itself."""
     http_features: Mapping[str, str] = field(default_factory=dict)
-    """Maps each HTTP version that only some builds of the client support to the name of the feature that the
-    client's `--version` prints if its build supports the version."""
+    """Maps each HTTP version that only some builds of the client support to the name of a feature. The
+    client's `--version` prints this name if its build supports the HTTP version."""
     exit_codes: tuple[int, ...] = ()
     """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()
@@ -83,7 +83,7 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     only_by_name: frozenset[str] = frozenset()
-    """HTTP versions and sessions that `--transports=all` omits, as some builds or commands lack them."""
+    """HTTP versions and sessions that `--transports=all` omits: not every build or command has them."""
     ours: bool = False
     """True if the client is part of fastopen, which can then read its sockets and give it session tickets."""
     tickets_kept: int | None = None
@@ -102,16 +102,16 @@ class ClientType:
     start_s: float = 0.0
     """Seconds of real time that a load takes in addition to the page load time, on an otherwise idle core."""
     virtual_load_s: float = 0.0
-    """Seconds of processor time by which a load in virtual time takes longer than with the loader."""
+    """Additional processor time of a load in virtual time, compared with the loader, in seconds."""
     virtual_resource_s: float = 0.0
-    """Seconds of processor time by which each resource of the page takes longer than with the loader."""
+    """Additional processor time for each resource in virtual time, compared with the loader, in seconds."""
     worlds_per_core: float = 4
-    """Loads of separate jobs that can run in parallel on a core in real time (engine `host`) without changing
+    """Number of jobs per core that can load pages in parallel in real time (engine `host`) without changing
     results (benches/parallel.py)."""
     timeout_margin_s: float = 60
     """Seconds added to a load's time limit for building and measuring the network, fetching cookies and
-    starting the client. If the world program writes no record for this total time, it is ended. The launcher
-    of the virtual engine ends a silent kernel earlier."""
+    starting the client. If the world program writes no record within the time limit plus this margin, it is
+    ended. The launcher of the virtual engine ends a silent kernel earlier."""
 
     @property
     def http_versions(self) -> frozenset[str]:

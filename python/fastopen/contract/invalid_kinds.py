@@ -40,8 +40,8 @@ class InvalidKind(StrEnum):
     data although it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
     """The origin read early data before the handshake was complete on fewer connections to a host than the
-    client had tickets. This is not expected of connections that lost a packet, or whose first request was
-    not safe, did not fit into a SYN with data, or was not ready before the handshake was complete."""
+    client had tickets. Early data is not expected on connections that lost a packet, or whose first request
+    was not safe, did not fit into a SYN with data, or was not ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
     """An origin held back its response to early data until the handshake was complete. No time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
@@ -50,17 +50,17 @@ class InvalidKind(StrEnum):
     """The loader's first response came about a round trip later than handshakes and request take, although
     nothing was lost and nothing else was on the link. TFO or early data may not have worked."""
     WRONG_BYTES = "wrong_bytes"
-    """A response has a different size or status than in the page."""
+    """A response differs from the page in size or status."""
     LINK_LATE = "link_late"
     """The link released a packet too late, or a packet was lost before it reached the link model."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
-    """A middlebox or an end's `tcp_fastopen` should block packets or Fast Open; evidence contradicts this."""
+    """Evidence that a middlebox or an end's `tcp_fastopen` did not block packets or Fast Open as expected."""
     SERVER_FAILED = "server_failed"
     """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"
-    """A listener of an external server accepted connections and has no Fast Open queue."""
+    """A listener of an external server accepted connections, but has no Fast Open queue."""
     NO_QUIC = "no_quic"
-    """A connection with requests is not QUIC although its host speaks HTTP/3, or the reverse."""
+    """A connection with requests used TCP although QUIC (HTTP/3) was expected, or QUIC instead of TCP."""
     PACKETS_DISAGREE = "packets_disagree"
     """An end of a QUIC connection received more packets of a type than the other end sent, or none of the
     connection's packets reached the origin's socket."""

@@ -88,7 +88,7 @@ class LoadSpec(Part):
     other transports. With `transactions`: `cold` gives each transaction its own client address, without
     cookies; with `warm`, all transactions share one address, with a cookie of each host."""
     transactions: Transactions | None = None
-    """Transactions in cleartext without a client, instead of loading the page; null: the page is loaded."""
+    """A load test, in cleartext and without the job's client, instead of a page load; null: a page load."""
 
     @model_validator(mode="after")
     def _transport_fits(self) -> Self:
@@ -125,12 +125,12 @@ class Job(Part):
     """True if the loader requests resources that become known at the same byte of a response in an order
     drawn from the seed. Otherwise it requests them in the page's order."""
     packets: bool = False
-    """True to keep the packets of each load at both ends, in `packets` records before the load's record."""
+    """True to capture packets at both ends, and write them in `packets` records before the load's record."""
     tcp_trace: bool = False
     """True to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
     fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """Only in soak tests: the number of a fault that is added to the observations of each load. The checks of
-    the world program must then find the load invalid."""
+    """Only in soak tests: a number that selects a fault to add to the observations of each load. The checks
+    of the world program must then find the load invalid."""
 
     @model_validator(mode="after")
     def _page_fits(self) -> Self:

@@ -30,8 +30,8 @@ class Lookup(RecordPart):
     asked_ns: Nanoseconds
     """The time of the client's first query."""
     answered_ns: Nanoseconds | None
-    """The time at which the client knew the address; null: never. For clients that do not report it, the
-    arrival of the resolver's first answer."""
+    """The time at which the client knew the address; null: never. If the client does not report this time, it
+    is the arrival of the resolver's first answer."""
     queries: Count
     """The number of queries that the client sent, or that reached the resolver if the client reports none."""
     error: str | None = None
@@ -54,7 +54,7 @@ class Request(RecordPart):
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
-    """The time at which the connection became writable; null unless the request was its first."""
+    """The time when the connection became writable; null unless the request was the connection's first."""
     sent_ns: Nanoseconds | None
     """The time at which the client began to write the request."""
     first_byte_ns: Nanoseconds | None
@@ -99,7 +99,7 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """A TLS handshake as the origin observed it: a complete handshake, or a handshake with early data."""
+    """A TLS handshake as the origin observed it: one that was completed, or that had early data."""
 
     resumed: bool
     early_bytes: Count
@@ -112,14 +112,14 @@ class TlsSession(RecordPart):
     """A connection's TLS handshake, reported by the built-in loader, or by the origin for other clients."""
 
     secured_ns: Nanoseconds
-    """The end of the handshake at the client. In the origin's view, the time at which the client would have
-    sent its last handshake message if nothing had delayed it. For Chromium, the browser reports the time."""
+    """The end of the handshake at the client. If the origin reports it, the time at which the client would
+    have sent its last handshake message without delay. For Chromium, the browser reports the time."""
     version: TlsVersion
     cipher: str
     """The cipher in rustls' spelling: IANA's name, but with `TLS13_` for 1.3 where IANA has `TLS_`. For QUIC,
     cipher and group are those that both ends prefer, since quinn does not report the negotiated ones."""
     group: str | None
-    """The group of the key exchange; null: a resumed session of TLS 1.2."""
+    """The group of the key exchange; null for a resumed session of TLS 1.2."""
     alpn: str | None
     """The application protocol; null: none was negotiated."""
     resumed: bool
@@ -133,7 +133,7 @@ class TlsSession(RecordPart):
     received_bytes: Count
     """Bytes received until the end of the handshake, including responses to early data."""
     origin: OriginTlsSession | None = None
-    """The origin's view; null: at the origin, the handshake neither ended nor had early data."""
+    """The origin's view; null if the origin saw neither the handshake's end nor early data."""
 
 
 class TcpSample(RecordPart):
@@ -173,10 +173,10 @@ class QuicEnd(RecordPart):
     sent: Packets
     received: Packets
     lost_packets: Count | None
-    """Packets that this end reports as lost (RFC 9002 section 6). null: a client that is not part of fastopen
-    and reports nothing; `sent` and `received` are then counted at the client's interface."""
+    """Packets that this end reports as lost (RFC 9002 section 6). null if this end is a client that is not
+    part of fastopen and reports nothing; `sent` and `received` are then counted at the client's interface."""
     rtt_us: Count | None
-    """The smoothed RTT that this end reports; null as for `lost_packets`."""
+    """The smoothed RTT that this end reports; null in the same cases as `lost_packets`."""
 
 
 class Quic(RecordPart):
@@ -184,7 +184,7 @@ class Quic(RecordPart):
 
     client: QuicEnd
     origin: QuicEnd | None
-    """The origin's end; null: no packet of the connection reached its socket."""
+    """Packets at the origin's end; null if no packet of the connection reached the origin's socket."""
 
 
 class Connection(RecordPart):
@@ -201,23 +201,23 @@ class Connection(RecordPart):
     connected_ns: Nanoseconds | None
     """The time at which the connection became writable; null: never."""
     handshake_us: Count | None
-    """The time from opening to the end of the TCP handshake; null: QUIC, or the client did not wait."""
+    """Time from opening to the end of the TCP handshake; null with QUIC, or if the client did not wait."""
     tls: TlsSession | None = None
-    """The TLS handshake; null: cleartext, or a handshake that did not end."""
+    """The TLS handshake; null in cleartext, or if the handshake did not end."""
     multiplexed: bool = False
     """True if the connection can carry several requests at once (HTTP/2 and HTTP/3)."""
     requests: Count
     """The number of requests that the connection carried."""
     client: Evidence | None
-    """TCP_INFO of the client's end; null: not observed, or not a TCP connection."""
+    """TCP_INFO of the client's end; null if it was not observed, or if the connection is not TCP."""
     origin: Evidence | None
-    """TCP_INFO of the origin's end; null: not observed, or not a TCP connection."""
+    """TCP_INFO of the origin's end; null if it was not observed, or if the connection is not TCP."""
     quic: Quic | None = None
-    """The numbers of packets of a QUIC connection, which the kernels do not count; null: a TCP connection."""
+    """Packet counts of a QUIC connection (the kernels do not count QUIC packets); null for TCP."""
     origin_samples: Items[TcpSample] = Field(default=[])
-    """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
-    of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
-    than 40,000 samples, every second sample is dropped, and the interval doubles."""
+    """TCP_INFO of the origin's end over time, if the job requested it (`tcp_trace`), sampled at intervals of
+    a twentieth of the RTT (1 ms at least, 10 ms at most). A sample equal to the previous one is left out. If
+    a load has more than 40,000 samples, every second sample is dropped, and the interval doubles."""
     address: str | None = None
     """The server's IP address; null only in runs of earlier versions."""
 
@@ -303,13 +303,13 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The connections to an external server, and from it to the origins behind it, as the kernel counts them.
-    The counter TCPFastOpenListenOverflow of the origin servers shows whether a TFO queue was full."""
+    """Connections to an external server, and from this server to the origins behind it, counted by the
+    kernel. The counter TCPFastOpenListenOverflow of the origin servers shows whether a TFO queue was full."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
-    """Counts of the server's connections to the origins behind it; 0 in older records, which lack them."""
+    """Counts of the server's connections to the origins behind it; 0 if missing, as in older records."""
 
 
 class LoadRecord(RecordPart):

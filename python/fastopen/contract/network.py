@@ -61,8 +61,8 @@ class LinkDirection(Part):
     rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
     """The rate, counted in bytes of IP packets without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
-    """A Mahimahi trace, repeated without end: each number is a millisecond at which one packet of 1500 bytes
-    may leave. Requires a null rate. The numbers must not decrease; the last is above 0 and within a day."""
+    """A Mahimahi trace, repeated endlessly: each number is a millisecond at which a 1500-byte packet may
+    leave. Requires a null rate. The numbers must not decrease; the last must be above 0 and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """The size of the queue: bytes that may wait for the link; null: no limit."""
     aqm: Literal["none", "codel", "fq_codel", "drr"] = "none"
@@ -76,7 +76,7 @@ class LinkDirection(Part):
     this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
     """True if packets may overtake each other when the delay varies. If false, a packet that would overtake
-    another packet arrives together with it."""
+    another packet arrives together with that packet."""
 
     @model_validator(mode="after")
     def _trace_is_valid(self) -> Self:
@@ -99,8 +99,8 @@ class Network(Part):
     """Maps hosts of the page to their extra RTTs. Half is added before the queue on the way down, half after
     the link on the way up."""
     ip: Ip = "4"
-    """The version of IP of all hosts, the client and the resolver. `4+6`: each host has an address of both
-    versions. The client chooses one of them (RFC 8305), and queries the resolver over IPv6."""
+    """The version of IP of all hosts, the client and the resolver. `4+6`: each host has an IPv4 and an IPv6
+    address. The client chooses one of them (RFC 8305), and queries the resolver over IPv6."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet. With IPv6, it must be at least 1280."""
     link: Literal["auto", "program", "kernel"] = "auto"
@@ -124,8 +124,8 @@ class Network(Part):
     Fast Open if the load uses it. `dot`: over one TLS connection (RFC 7858). `doh`: over one HTTPS connection
     with HTTP/2 and a GET per name (RFC 8484). `dot` and `doh` use the job's `tls` even in cleartext loads."""
     resolver_rtt_us: RttUs | None = None
-    """The RTT to the resolver, without queueing delay; null: the link's RTT. If the RTTs differ, fastopen's
-    program implements the link, not the kernel."""
+    """The RTT to the resolver, without queueing delay; null: the link's RTT. If it differs from the link's
+    RTT, the link is emulated by fastopen's Rust program instead of by the kernel."""
     resolver: Literal["answers", "drop-first", "silent", "nxdomain"] = "answers"
     """The behaviour of the resolver. `drop-first`: the resolver ignores the first query for each name and
     type. `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query

@@ -95,7 +95,7 @@ class Origins(Part):
         return self.http == "3"
 
     def remedy_without(self, version: str) -> str:
-        """Return advice for an error message: the option that avoids this HTTP version (`--http=1.1`)."""
+        """Return advice on how to avoid an HTTP version, for an error message: `drop --http3-hosts`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property
@@ -157,7 +157,7 @@ class Tls(Part):
     sends tickets, but gets full handshakes."""
     certificates: CertificateKind | None = None
     """The kind of certificates, which sets `chain_bytes` if that is missing. Origins always sign with ECDSA;
-    larger keys and signatures are padding. null: only `chain_bytes` sets the size."""
+    padding stands for larger keys and signatures. null: only `chain_bytes` sets the size."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The size of the certificates that an origin sends, raised to their smallest possible size if needed.
     If missing, the size for the kind in `certificates`, or 3,500 if that is null."""

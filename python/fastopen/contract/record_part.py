@@ -39,11 +39,11 @@ class LinkUse(RecordPart):
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
-    """The median lateness in microseconds: the time from when a packet was due until it left the link."""
+    """The median lateness of packets: the microseconds from when a packet was due to leave until it left."""
     late_us_p99: Count
-    """The 99th percentile of the lateness of packets, in microseconds."""
+    """The 99th percentile of this lateness (see `late_us_p50`), in microseconds."""
     late_us_max: Count
-    """The largest lateness of a packet, in microseconds."""
+    """The longest time, in microseconds, by which a packet left the link after it was due to leave."""
 
 
 class Link(RecordPart):

@@ -122,18 +122,19 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the server's CPU core (`/proc/stat`). If `steered` is true, it also receives the packets."""
+    """The use of the server's CPU core (`/proc/stat`), which also receives packets if `steered` is true."""
 
     number: Count
     """The number of the core to which the server's threads are pinned."""
     steered: bool
     """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """The wall-clock time in which the times below were counted."""
+    """The wall-clock time over which the following CPU times were measured."""
     idle_us: Count
     """Idle time, exact if the kernel stops its tick on an idle core (NO_HZ)."""
     user_us: Count
-    """Time in processes of normal or higher priority. Counted in ticks, like the next three times."""
+    """Time in processes of normal or higher priority. Like `nice_us`, `system_us` and `interrupts_us`, it is
+    counted in ticks."""
     nice_us: Count
     """Time in processes of a lower priority. The server is not among these processes."""
     system_us: Count
@@ -141,7 +142,7 @@ class ServerCore(RecordPart):
     interrupts_us: Count
     """Time in interrupts and softirqs."""
     stolen_us: Count
-    """Time that the hypervisor took."""
+    """Time that the hypervisor spent on other work (steal time)."""
     server_threads_us: Count
     """Time in which the server's threads ran (`schedstat`), including interrupts while they ran. It covers
     all work for the server, except softirqs on a core that was idle."""
@@ -170,7 +171,7 @@ class TransactionsRecord(RecordPart):
     arrived_over_us: Count
     """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count
-    """The time from the start until the last transaction ended."""
+    """The time from when the first transaction was due until the last one ended."""
     answered: Count
     """The number of transactions with a complete response."""
     answered_over_us: Count
@@ -193,7 +194,7 @@ class TransactionsRecord(RecordPart):
     generator_us: Count
     """Time in which the generator's thread ran; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None
-    """The smallest Fast Open queue of the server's listeners; null: it could not be read."""
+    """The size of the smallest Fast Open queue of the server's listeners; null: it could not be read."""
     flood_syns: Count
     """The number of SYNs that the flood sent."""
     counters: Counters
