@@ -15,7 +15,7 @@ _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
 _KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list whose validation stops at the first error. Otherwise, a long list of `{}` would have many errors."""
+"""A list whose validation stops at the first invalid item, so that a long list of `{}` has few errors."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return a dictionary for each problem or, for more than MOST_LISTED, one with their number."""
+    """Return pydantic's dictionary for each problem, or one with their number if over MOST_LISTED."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -36,7 +36,7 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
-    """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
+    """Return the network, setup and engine of the conditions `at`, and the arm if `at` is a Cell."""
     arm = getattr(at, "arm", None)
     return DesignPoint(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -54,7 +54,7 @@ class VaryingFactors:
     varying_rtt: bool
 
     def point(self, at: Comparison) -> DesignPoint:
-        """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
+        """Return the network, setup and engine of the conditions `at`, and the arm if `at` is a Cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
@@ -94,14 +94,14 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Comparison, factors: Sequence[Factor]) -> str:
-        """Return a label of the conditions `at`, with the settings `factors`: `20 ms, 2 Mbit/s down`. It has
-        the RTT only if the RTT varies or there is no other setting."""
+        """Return a label of the conditions `at`, with the settings `factors`: `20 ms, 2 Mbit/s down`. It
+        includes the RTT only if the RTT varies or there is no other setting."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Return a phrase with the value of each setting that is the same in the whole experiment, but not at
-        its default. The keys are the names of the settings. Leave out the RTT and the rates."""
+        """Map the name of each setting that has the same value in the whole experiment, other than its
+        default, to a phrase with this value. Leave out the RTT and the rates."""
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}

@@ -78,8 +78,8 @@ def experiment_of(
 def _split(
     document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """Split a parsed TOML file into the values of factors, by the factor's name, and other keys, such as
-    `network.named` or `title`. Add errors to `problems`."""
+    """Split a parsed TOML file into the values of factors, keyed by the factor's name, and those of other
+    keys, such as `network.named` or `title`. Add errors to `problems`."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:

@@ -18,8 +18,8 @@ VIRTUAL_LOAD_RESOURCES: Final = 44
 def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
-    """Estimate the seconds that all jobs of a plan take. `parallel` has the number of jobs that each engine
-    runs at once. `slower` has the factor by which other tasks on the machine slow each engine down."""
+    """Estimate the seconds that all jobs of a plan take. `parallel` maps each engine to the number of jobs
+    that it runs at once, `slower` to the factor by which the machine's other tasks slow it down."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -36,8 +36,8 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """A prediction of a run's remaining seconds. `costs` has the estimated seconds of one page load, by the
-    job's id. `done` and `left` are the sums of these estimates over finished and unfinished loads. The
+    """A prediction of a run's remaining seconds. `costs` maps a job's id to the estimated seconds of one page
+    load of the job. `done` and `left` are the sums of these estimates over finished and unfinished loads. The
     prediction is `left`, multiplied by the real time so far and divided by `done`."""
 
     costs: Mapping[str, float]

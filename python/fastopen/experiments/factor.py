@@ -82,17 +82,16 @@ class Factor:
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Phrases for certain values. A key is the text of the value in a column of a table."""
     label: str = ""
-    """Template for ids of jobs; `{}` stands for the value's text. The default is `template` with hyphens."""
+    """Template for ids of jobs; `{}` is the value's text. Default: `template` with hyphens for spaces."""
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
-    """True if the factor decides how connections begin. Reports compare cells that differ only in it."""
+    """True for factors that decide how connections begin. Reports compare cells that differ only in them."""
     natural: Callable[[DesignPoint], tuple[Any, ...]] | None = None
-    """Function that returns each field's default under given conditions, if it depends on other settings or
-    differs from the job's default. A table does not show a factor that has only these values."""
+    """Function that returns each field's default under given conditions. Set only if the default depends on
+    other settings or differs from the job's. A table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
-    """Function that returns True for a value that makes loads random, even in virtual time. None: no value
-    makes loads random."""
+    """Function that returns True if a value makes loads random, even in virtual time. None: no value does."""
     needs: tuple[str, Any] | None = None
     """Name of another field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
@@ -211,12 +210,13 @@ class Factor:
             raise UnitError(input_error(error, "").message) from None
 
     def values(self, point: DesignPoint) -> tuple[Any, ...]:
-        """Return the value of each of `fields` under these conditions; None if the part is missing."""
+        """Return the value of each of `fields` under the conditions `point`. All are None if the part that
+        has the fields is missing, such as `tls` in cleartext."""
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: DesignPoint) -> bool:
-        """Return True if the factor has an effect under these conditions (see `needs`)."""
+        """Return True if the factor has an effect under the conditions `point` (see `needs`)."""
         if self.needs is None:
             return True
         field, without = self.needs

@@ -89,11 +89,11 @@ def toml_file(path: Path) -> SettingSource:
 @dataclass(frozen=True)
 class RequestedSettings:
     """Settings that a user requested, in base units (us, bytes, bit/s), each with one or more values. `named`
-    are networks that were requested by a name, such as `4g`. `combine`: networks have all combinations of the
-    values (`cross`), or the first value of each setting, the second value of each, and so on (`zip`)."""
+    are networks that were requested by a name, such as `4g`. If `combine` is `cross`, networks have all
+    combinations of values; if `zip`, the first network has each setting's first value, and so on."""
 
     values: dict[str, list[Any]]
-    """Values by the factor's name."""
+    """The requested values, keyed by the factor's name."""
     source: SettingSource
     combine: Combine = "cross"
     folder: Path = field(default_factory=Path)
@@ -145,7 +145,7 @@ class RequestedSettings:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a factor's requested or default values: [None] for a rate that a trace file replaces."""
+        """Return a factor's requested or default values, or [None] for a rate that a trace file replaces."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:

@@ -231,7 +231,7 @@ def _changes_of_repeat(
     experiment: Experiment, template: Job, page: Page, comparison: Comparison, repeat: int, world: str
 ) -> dict[str, Any]:
     """Return the fields of a repeat's job that differ from `template`, the job without random values. Derive
-    its seed and order of loads from `world`, the name of its emulated network."""
+    the repeat's seed and order of loads from `world`, the name of the repeat's emulated network."""
     changes: dict[str, Any] = {"seed": derive_seed(experiment.seed, "world", world)}
     if not without_chance(experiment, comparison):
         # If nothing is random, the order of the loads has no effect, and stays that of the experiment.

@@ -26,7 +26,7 @@ class Quantity:
     write: Callable[[Any], str] = str
     """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
-    """Function that writes a value without its unit, for a column whose header has it; by default `write`."""
+    """Function that writes a value without its unit, for columns headed with the unit; default: `write`."""
     kind: Kind = "text"
     """Type of the exported column: `int`, `float`, `text` or `flag`."""
     unit: str = ""
@@ -141,7 +141,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each host in a TOML table with its value. An unquoted host a.test is a key in a table `a`."""
+    """Yield each host in a TOML table with its value. An unquoted a.test is read as `test` in a table `a`."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{prefix}{name}.")

@@ -41,9 +41,9 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 class Property(BaseModel):
     """An assumption about a published measurement of page load times, such as a smaller initial window.
-    Assumptions with the same `name` exclude each other. `set` has new values for keys of the experiment's
-    file, and `off` has values only for loads without TFO. In loads with TFO, each response takes `tfo_ms`
-    longer. If `fitted` is set, the page is changed until its load times without TFO are close to the
+    Assumptions with the same `name` exclude each other. `set` maps keys of the experiment's file to new
+    values, and `off` does so only for loads without TFO. In loads with TFO, `tfo_ms` is added to each server
+    think time. If `fitted` is set, the page is changed until its load times without TFO are close to the
     published ones. With `each_page`, the assumption may also hold for a single page."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -65,8 +65,7 @@ class Property(BaseModel):
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
-    was used with TFO."""
+    """Milliseconds added to each server think time with TFO, if TFO loads used another client or server."""
     fitted: Fitted | None = None
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
@@ -104,8 +103,8 @@ Rig = tuple[Property, ...]
 class Reproduction:
     """Experiments that repeat the published measurement of one page under assumed conditions: `experiment`
     for loads with TFO, and `off` for loads without TFO. `arm` is `warm` or `cold`, for warm or cold TFO
-    cookies. With TFO, each response takes `tfo_ms` longer. `fitted` is the way to change the page so that
-    its load times without TFO are close to the published ones; None to keep the page."""
+    cookies. In loads with TFO, `tfo_ms` is added to each server think time. `fitted` is the way to change the
+    page so that its load times without TFO are close to the published ones; None to keep the page."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -141,7 +140,7 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the experiment's networks, then networks of other published tables from its test setup."""
+        """Return the experiment's networks, then those of other published tables from the same test setup."""
         return self._same_rig_cells[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
@@ -161,7 +160,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, from few conditions to many. `order`: the sort key of those with equally many."""
+        """Yield all rigs by number of conditions, and sort those with equally many by the key `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -248,8 +247,8 @@ class RigSpace:
         }
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the experiment with only `page`, after applying the conditions in `own`. With `off`, also
-        apply `Property.off`, the changes for loads without TFO."""
+        """Return the experiment with only `page`, under the conditions `own`, which hold for this page. With
+        `off`, also apply `Property.off`, the changes for loads without TFO."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
         networks: list[Network] = []
         for network in self.networks:

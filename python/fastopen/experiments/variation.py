@@ -1,7 +1,8 @@
 """Choose random values of uncertain inputs, such as the RTT, for each repeat of an experiment (`vary`).
 
-In virtual time, a page load with the same inputs always has the same result, but no RTT is known to the
-microsecond. Loads with and without TFO in the same repeat have the same values.
+In virtual time, a page load with the same inputs always has the same result. But inputs such as the RTT are
+known only roughly, and random values show how much this affects results. Loads with and without TFO in the
+same repeat have the same values.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 class Variation(Part):
     """The inputs that differ at random between repeats. With a spread of 0.05, a repeat multiplies the input
-    by a random number from 0.95 to 1.05. Flags turn on other random inputs. `explanations`: choose one of the
+    by a random number from 0.95 to 1.05. Flags add other random inputs. `explanations`: choose one of the
     sets of server think times that fit the page's recording equally well. `start_phase`: begin loads in
     virtual time at a random phase of the kernel's timers. `order`: shuffle simultaneous requests."""
 
@@ -49,14 +50,13 @@ class Variation(Part):
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
-    """Spread of server think times, which depend on the server's load and are recorded once."""
+    """Spread of server think times: they vary with the server's load, but are recorded only once."""
     explanations: bool = True
     processing: Share = 0.1
-    """Spread of the client's processing times, which are recorded once, on the recorder's machine."""
+    """Spread of the client's processing times: they are recorded only once, on the recorder's machine."""
     start_phase: bool = True
     order: bool = True
-    """True to shuffle requests that the client discovers at the same byte of a response, because a recording
-    does not show their order."""
+    """True to shuffle requests discovered at the same byte of a response, as their order is not recorded."""
 
     @property
     def phrase(self) -> str:
@@ -114,7 +114,7 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """A position from 0 to 1 among a page's sets of server think times. None: the set in its resources."""
+    """A position from 0 to 1 among a page's sets of server think times. None: the times in its resources."""
     start_phase: int
     order: bool
 
