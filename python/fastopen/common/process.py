@@ -21,7 +21,7 @@ SHOWN_LINES: Final = 3
 
 
 class StepFailedError(Exception):
-    """Raised if a program fails. The log that was passed to `run` or `pipe` contains its output."""
+    """Raised if a program fails. The log that was passed to `run` or `pipe` contains the program's output."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))

@@ -83,7 +83,7 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     only_by_name: frozenset[str] = frozenset()
-    """HTTP versions and sessions that `--transports=all` omits: not every build or command has them."""
+    """HTTP versions and sessions that `--transports=all` omits: not all builds or commands support them."""
     ours: bool = False
     """True if the client is part of fastopen, which can then read its sockets and give it session tickets."""
     tickets_kept: int | None = None

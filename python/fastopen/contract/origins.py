@@ -63,9 +63,9 @@ class Origins(Part):
     """The path of the file with the recorded bodies; null: there are none."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], _Renamed] = "filler"
     """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
-    the page's sizes that make a browser request exactly the page's resources, see
-    [synthetic bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header
-    fields, of the same host and method, the same path and the nearest query; 404 for all other requests, see
+    the page's sizes that make a browser request exactly the page's resources, see [synthetic
+    bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header fields, to the
+    request with the same host, method and path, and the nearest query; 404 for all other requests, see
     [recorded bodies](../bodies.md#recorded-bodies)."""
 
     @property
@@ -162,7 +162,7 @@ class Tls(Part):
     """The size of the certificates that an origin sends, raised to their smallest possible size if needed.
     If missing, the size for the kind in `certificates`, or 3,500 if that is null."""
     certificate_compression: CertificateCompression = "none"
-    """The compression of certificates (RFC 8879) of origins and loader. Other clients offer their own."""
+    """Compression of certificates (RFC 8879) by origins and loader. Other clients offer their own."""
     ech: Literal["none", "grease"] = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key, which is as large as the real extension."""

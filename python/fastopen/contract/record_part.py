@@ -14,8 +14,8 @@ class RecordPart(BaseModel):
 
 
 class Counters(RecordPart):
-    """The growth of the kernel's counters during the load, by name as in /proc/net/netstat (TcpExt) and
-    /proc/net/snmp (Tcp). UDP counters have the prefix `Udp`. Counters that did not grow are left out."""
+    """The growth of the kernel's counters during the load, keyed by their names in /proc/net/netstat (TcpExt)
+    and /proc/net/snmp (Tcp). UDP counters have the prefix `Udp`. Counters that did not grow are left out."""
 
     client: dict[str, int]
     origins: dict[str, int]

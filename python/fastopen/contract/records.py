@@ -48,9 +48,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measurements of the emulated network with probes (test packets). For probes, the link has no loss,
-    jitter or reordering, and a tail-drop queue. If the job has a packet trace (`trace_ms`) instead of a rate,
-    the link has no rate limit for probes."""
+    """Measurements of the emulated network, made with probes (test packets). For probes, the link has no
+    loss, jitter or reordering, and a tail-drop queue. If the job has a packet trace (`trace_ms`) instead of a
+    rate, the link has no rate limit for probes."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -234,7 +234,7 @@ class ErrorRecord(RecordPart):
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
-    """The cause: the input, this machine, a network that differs from the job, or the program."""
+    """The cause: the input, this machine, an emulated network that differs from the job's, or the program."""
     message: str
     """A description of the problem and its place."""
     remedy: str = ""

@@ -108,8 +108,8 @@ def check_table(table: PublishedTable, source: SettingSource) -> None:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Return the rows of the experiment's published table whose page, RTT and rates the experiment also has.
-    The keys are the page's name and the index of the network in the experiment."""
+    """Return the rows of the experiment's published table whose page, RTT and rates the experiment also has,
+    keyed by the page's name and the index of the network in the experiment."""
     table = experiment.published
     found = [] if table is None else _cells_of(table, table.experiment, experiment.networks)
     return {(page, network): cell for page, network, cell in found}
