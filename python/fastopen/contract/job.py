@@ -122,8 +122,8 @@ class Job(Part):
     start_phase_us: Annotated[int, Field(ge=0, le=60_000_000)] = 0
     """In virtual time, a load starts this long after a multiple of the kernel's timer period (16.384 s)."""
     shuffle_equal_requests: bool = False
-    """True if the loader requests resources that become known at the same byte of a response in an order
-    drawn from the seed. Otherwise it requests them in the page's order."""
+    """True if the order of the loader's requests for resources that become known at the same byte of a
+    response is drawn from the seed. Otherwise it is their order in the page."""
     packets: bool = False
     """True to capture packets at both ends, and write them in `packets` records before the load's record."""
     tcp_trace: bool = False

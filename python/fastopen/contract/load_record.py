@@ -269,7 +269,7 @@ class Browser(RecordPart):
     screenshot_png: str | None = None
     """The screenshot at the end of the load as a PNG, in base64, if the job requested it."""
     screenshot_error: str | None = None
-    """The reason why `screenshot_png` is missing, if the job requested it."""
+    """The reason why `screenshot_png` is missing although the job requested a screenshot."""
     frames: Items[Frame] = Field(default=[])
     """The screenshots of the page in order of time, if the job requested them."""
     frames_dropped: Count = 0
@@ -343,7 +343,7 @@ class LoadRecord(RecordPart):
     unmatched: list[str] = Field(default=[])
     """The unknown requests, each with its method: `GET http://a.test/x`."""
     lookups: Items[Lookup] = Field(default=[])
-    """Lookups, in the order of queries; empty unless the network has `names`."""
+    """Name lookups, in the order of their queries; empty if the network's `names` is `none`."""
     requests: Items[Request]
     """Requests in the order of the page's resources, or in order of arrival if observed at the origins."""
     connections: Items[Connection]

@@ -74,7 +74,7 @@ class Route(RecordPart):
 
 
 class Routes(RecordPart):
-    """The TCP settings for new connections in both namespaces."""
+    """The TCP settings for new connections in the network namespaces of the client and of the origins."""
 
     client: Route
     origins: Route
@@ -192,7 +192,7 @@ class TransactionsRecord(RecordPart):
     lateness_us: list[Pair]
     """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count
-    """Time in which the generator's thread ran; 0 if computing takes no time, as in virtual time."""
+    """CPU time of the thread that makes transactions; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None
     """The size of the smallest Fast Open queue of the server's listeners; null: it could not be read."""
     flood_syns: Count

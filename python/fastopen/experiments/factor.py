@@ -53,7 +53,7 @@ class Factor:
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
-    """Part of a job or cell that has the factor's fields, such as `network`, `tls` or `arm`."""
+    """Part of a job or cell that contains the factor's fields, such as `network`, `tls` or `arm`."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
@@ -211,7 +211,7 @@ class Factor:
 
     def values(self, point: DesignPoint) -> tuple[Any, ...]:
         """Return the value of each of `fields` under the conditions `point`. All are None if the part that
-        has the fields is missing, such as `tls` in cleartext."""
+        contains the fields is missing, such as `tls` in cleartext."""
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 

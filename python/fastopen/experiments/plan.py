@@ -69,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if all repeats of a comparison have the same result: time is virtual, nothing is random."""
+    """Return True if a comparison's repeats have equal results: time is virtual, and nothing is random."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
