@@ -1,4 +1,4 @@
-"""Run the command line. Each module in `cli/commands` and `apps/*/commands` is a command."""
+"""Run the command line. Each module in `cli/commands` and `apps/*/commands` defines a command."""
 
 import gc
 import sys

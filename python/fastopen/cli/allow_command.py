@@ -43,7 +43,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Return True if the client's command is the one that fastopen generates for its name and settings."""
+    """Return True if fastopen itself generates the client's command from the client's name and settings."""
     settings = {"kind": client.name, **client.model_dump(include={"connections_per_host", "keep_alive"})}
     try:
         return clients_of(settings)[0].command == client.command

@@ -73,8 +73,8 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run that also shows the estimated time left. The estimate comes from `pace` or, if
-    `pace` is None, from the mean time of a load so far. `limit` is the time limit of the run, if any.
+    """A progress bar of a run that also shows the estimated time left. The estimate comes from the prediction
+    `pace` or, if it is None, from the mean time of a load so far. `limit` is the run's time limit, if any.
 
     `expected_s` is the estimated duration that was printed before the run, or 0. If the run takes much
     longer, print a warning that ends with the result of `shorter(seconds)`: ways to shorten the run."""

@@ -1,4 +1,4 @@
-"""Define the options that `fastopen run` and `fastopen reproduce` share: repeats, output and kept files."""
+"""Define the options that `fastopen run` and `fastopen reproduce` share: repeats, output, files to keep."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -209,8 +209,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the repeats and `vary` that the options imply. `pages` is its number of
-        pages. If repeats would give equal results, `--report` and `--quick` turn on `vary` by default."""
+        """Return the experiment with the repeats and variation (`--vary`) that the options imply. `pages` is
+        its number of pages. If repeats would be equal, `--report` and `--quick` vary inputs by default."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

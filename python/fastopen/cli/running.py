@@ -94,7 +94,7 @@ def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]
 
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
-    """Finish the kept run in `folder`, and print its results as `run_and_print` does."""
+    """Finish the run in `folder` if it is unfinished, and print its results as `run_and_print` does."""
     _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 

@@ -134,7 +134,7 @@ def _candidates(
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
     """Yield all pages of `given`: an index (a CSV file of pages), a folder with recordings at any depth, or
-    another input of `load_pages`. `library` and `reading` are arguments of `load_pages`."""
+    another input of `load_pages`. `library` and the options in `reading` are those of `load_pages`."""
     if is_index(given):
         yield from read_index(given)
         return

@@ -57,7 +57,7 @@ class Recording:
     up_bit_per_s: int | None = None
     """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network (as a job's `network`), if fastopen recorded the page in it without TFO."""
+    """The emulated network (format: a job's `network`) if fastopen recorded the page over it without TFO."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class ImportedPage:
     """A page, and data from its recording that is not part of the page.
 
     `bodies` maps the index of a resource to its response body of exactly `body_bytes` bytes, as the server
-    sent it. Loads generate the others. `recorded_plt_us` is the page load time over the recorder's network,
-    from the first request to the load event; None if unknown. `recording` has recorded times and facts about
-    this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
+    sent it. Page loads generate missing bodies. `recorded_plt_us` is the page load time over the recorder's
+    network, from the first request to the load event; None if unknown. `recording` has recorded times and
+    facts about this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)

@@ -125,8 +125,8 @@ class RigSearch:
     count page loads and their requests so far, including known loads. `_keys` gives each page with its
     conditions a number. `candidates` maps rigs to try, those with few conditions first, to the numbers of
     their pages. `_loaded` maps a number to the page's times, and the published results to which the page was
-    fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` has the page that was fitted
-    last, by the page's name and the property that is fitted, such as `hosts`."""
+    fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a page's name and the
+    fitted property, such as `hosts`, to the page that was fitted last."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -220,7 +220,7 @@ class RigSearch:
                 row.take_fit(self._fits[key])
 
     def measure(self, rows: Sequence[PageOnRig]) -> None:
-        """Load pages without and with TFO, and set their mean load times."""
+        """Load pages without and with TFO. Set each page's mean times (`measured`) and fitted client time."""
         asked = (
             (row, network, arms, DRAWS)
             for row in rows
@@ -235,9 +235,9 @@ class RigSearch:
     def run(
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
-        """Load pages under test conditions. An item of `asked` is (page with its conditions, index of the
-        network, arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (with
-        such TFO cookies). Return the load times in ms of valid loads by (page, index of the network, arm)."""
+        """Load pages under test conditions. An item of `asked` is (page with its conditions, network's index,
+        arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (with such TFO
+        cookies). Return the load times in ms of valid loads, keyed by (page, network's index, arm)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[str, Job] = {}
         for row, network, arms, draws in asked:

@@ -100,12 +100,12 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `tried` has our times under each rig, `findings` the doubts of `fastopen audit` about times."""
+    `cells`. `findings` maps these figures to the doubts, if any, that `fastopen audit` has about them."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
-    """The rigs that were compared. The first is the base."""
+    """Our load times under each rig that was compared. The first rig is the base, without any condition."""
     findings: Mapping[PublishedCell, Sequence[AuditFinding]]
     loads: int
 
@@ -124,7 +124,7 @@ class Explained:
 
     @cached_property
     def best(self) -> Tried:
-        """Return the result for the test conditions that agree best with all published figures."""
+        """Return the result for the test conditions with the best `rank` over all published figures."""
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
@@ -187,8 +187,8 @@ class Explained:
 
     @cached_property
     def _distinct(self) -> Mapping[tuple[Rig, ...], Tried]:
-        """Map each tuple of conditions, one item for each page, to the best rig that sets these conditions.
-        Several rigs can do so, because a condition can be set for all pages or for each page."""
+        """Map each tuple of conditions, one item for each page, to the rig with the best `rank` that sets
+        them. Several rigs can do so, because a condition can be set for all pages at once or page by page."""
         return {
             tuple(self.space.of_page(one.rig, page) for page in self._pages): one
             for one in sorted(self.tried, key=lambda one: one.rank, reverse=True)
@@ -325,16 +325,16 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 
 
 def best_of(tried: Sequence[Tried]) -> Tried:
-    """Return the rig (test conditions) that agrees best with all published figures."""
+    """Return the rig (test conditions) with the best `rank` over all published figures."""
     return min(tried, key=lambda one: one.rank)
 
 
 @dataclass(frozen=True)
 class CrossValidation:
     """A test of how well measured load times predict the published savings in `cells`. It leaves out each
-    group in `groups` in turn, and predicts its savings. A prediction is the weighted mean of our savings
-    under all rigs in `tried`. A rig's weight is e to the power of its points for the other published
-    figures."""
+    group of published results in `groups` in turn, and predicts the group's savings. A prediction is the
+    weighted mean of our savings under all rigs in `tried`. A rig's weight is e to the power of its points for
+    the other published figures."""
 
     tried: Sequence[Tried]
     cells: Collection[PublishedCell]

@@ -43,10 +43,10 @@ def export_packets(
     """Write the packets of each page load of a run (`folder`) into the new folder `place`, as pcapng files.
     With `job`, export only the job with this id. With `replace_export`, replace an older export.
 
-    If packets were not kept, repeat the page load. This needs virtual time and a deterministic client. Use
-    the new packets only if the new record equals the old one. `jobs` is the number of networks to emulate at
-    once. `watch` is called with the number of files so far. Raises InputError if no page load has packets, if
-    `place` is in use or if recorded bodies have changed, and MachineError if loads cannot be repeated."""
+    If a load's packets were not kept, repeat the load. This needs virtual time and a deterministic client.
+    Use the new packets only if the new record equals the old one. `jobs` is the number of networks to emulate
+    at once. `watch` is called with the number of files so far. Raises InputError if no page load has packets,
+    if `place` is in use or if recorded bodies have changed, and MachineError if loads cannot be repeated."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         run.check_job(job)

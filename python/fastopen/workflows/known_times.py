@@ -36,15 +36,16 @@ LINE: Final = TypeAdapter(tuple[str, tuple[LoadTime, ...]])
 
 
 class KnownTimes:
-    """Page load times, by a digest of their job. With a `maker` (program and kernel), they are stored in a
-    file in the user's cache folder, one line of JSON for each job. Without a `maker`, they stay in memory."""
+    """Page load times, keyed by a digest of the job that measured them. If `maker`, the program and kernel
+    that determine the times, is given, the times are stored in a file in the user's cache folder, one line of
+    JSON for each job. Otherwise, they are only in memory."""
 
     def __init__(self, maker: Maker | None = None) -> None:
         self._file = None if maker is None else cache_folder(FOLDER) / f"{maker.digest}.jsonl"
         self._times = {} if self._file is None else dict(_read(self._file))
 
     def key(self, job: Job) -> str | None:
-        """Return a digest of the job without its id; None if another run may give other times."""
+        """Return a digest of the job without its id; None if repeating the job may give other times."""
         if not can_be_stored(job):
             return None
         return hashlib.sha256(job.model_dump_json(exclude={"id"}).encode()).hexdigest()[:KEY_CHARS]
@@ -56,8 +57,8 @@ class KnownTimes:
 
     def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
         """Yield (id of the job, time) for each load in `events`, which come from an engine that runs `jobs`.
-        At the end of a job that can be stored, keep its times; its id must be its `key`. Do not keep them if
-        the machine may have made a load invalid, or if the engine started the job again, which repeats only
+        When a job that can be stored ends, keep its times under its id, which must be its `key`. Do not keep
+        them if the machine may have made a load invalid, or if the engine restarted the job to repeat only
         some loads. If the file cannot be written, keep times in memory."""
         lasting = {job.id for job in jobs if can_be_stored(job)}
         times: defaultdict[str, list[LoadTime]] = defaultdict(list)

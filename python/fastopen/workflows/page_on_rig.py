@@ -23,8 +23,8 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, by
-    index of the network and arm (`off`: without TFO). A fit changes the number of objects or hosts
+    """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, keyed
+    by (index of the network, arm); the arm `off` is without TFO. A fit changes the number of objects or hosts
     (`_objects`), the total size (`_bytes`) and the client's processing time (`added_ms`), to bring load times
     without TFO near published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is the
     best (number, size) so far, and `fit_error` is the largest relative error of its load times."""
@@ -92,7 +92,7 @@ class PageOnRig:
 
     def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
         """Choose two or three published load times without TFO, to which `improve_fit` fits the number and
-        size of the page's objects. `off_ms` has all such times in ms, by index of the network. Begin with the
+        size of the page's objects. `off_ms` maps network indices to all such times in ms. Begin with the
         objects of `like`, the same page fitted under other conditions, or with the page's own objects."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
@@ -108,7 +108,7 @@ class PageOnRig:
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
         """Return the indices of three networks: the second differs from the first only in the RTT, the third
-        only in the rates; None without such networks. `by_time` has all indices, the shortest time first."""
+        only in the rates; None without such networks. `by_time` has all indices by ascending load time."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.reproduction.off.networks
@@ -171,8 +171,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set the client's assumed processing time (`added_ms`), if it is fitted: the published load time
-        without TFO (in ms, by network in `off_ms`) minus ours over one network; 0 if that is negative."""
+        """Set `added_ms`, the client's assumed processing time, if it is fitted: the published load time
+        without TFO (`off_ms`, in ms, keyed by network index) minus ours over one network, but at least 0."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

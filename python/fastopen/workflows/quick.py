@@ -29,7 +29,7 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
     seconds, if possible. Return the shorter experiment, and a text about each part that was left out. `asked`
-    names the settings to keep, as the user chose them. `jobs` is the number of networks emulated at once."""
+    names the settings to keep: those the user chose. `jobs` is the number of networks emulated at once."""
     # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)
@@ -51,8 +51,8 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield changes that may shorten a run, in the order to try them. A change is a pair: new values by
-    field, and a description. Settings in `asked` are not changed. `auto` is the engine to use for "auto"."""
+    """Yield changes that may shorten a run, in the order to try them, as (new values keyed by field,
+    description). Settings in `asked` are not changed. `auto` is the engine to use for "auto"."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]

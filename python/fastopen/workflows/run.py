@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders of pages, read as the next three fields specify. A resumed run reads only bodies."""
+    """Files and folders of pages, read with the next three options. A resumed run reads only bodies."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -109,8 +109,8 @@ class RunOptions:
 @dataclass(frozen=True)
 class StartedRun:
     """A run that is ready to be executed: its `store` of page loads is open for writing, and its engines are
-    set up. `bodies` has recorded response bodies, by page. `limit` is a time limit. If the run's folder could
-    not be created, `not_kept` is the error, and the run is only in memory."""
+    set up. `bodies` maps page names to recorded response bodies. `limit` is the run's time limit, if any. If
+    the run's folder could not be created, `not_kept` is the error, and the run is only in memory."""
 
     store: RunStore
     plan: Plan

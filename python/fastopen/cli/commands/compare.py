@@ -1,4 +1,4 @@
-"""Define `fastopen compare`: compare kept runs with the first run, and check limits on the changes."""
+"""Define `fastopen compare`: compare runs on disk with the first of them, and check limits on the changes."""
 
 from collections.abc import Mapping
 from pathlib import Path

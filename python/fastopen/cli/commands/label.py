@@ -1,4 +1,4 @@
-"""Define `fastopen label`: name a kept run."""
+"""Define `fastopen label`: give a label to a run that is kept on disk."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""Define `fastopen ls`: list the kept runs."""
+"""Define `fastopen ls`: list the runs that are kept on disk."""
 
 import textwrap
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Define `fastopen report`: write a kept run's report in HTML or Markdown, or its tables in LaTeX or CSV."""
+"""Define `fastopen report`: write a report of a run in HTML or Markdown, or its tables in LaTeX or CSV."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -43,7 +43,7 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Write the HTML report of a kept run into its folder, and print the path of the report."""
+    """Write the HTML report of a run into its folder, if it has one, and print the path of the report."""
     if store.folder is None:
         print_message("no report, since the run is not kept")
         return

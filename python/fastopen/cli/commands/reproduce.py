@@ -1,4 +1,4 @@
-"""Define `fastopen reproduce`: run a named experiment and print it next to the published figures."""
+"""Define `fastopen reproduce`: run a named experiment, and print its results next to published figures."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -197,8 +197,8 @@ def command(
 def _check_alone(
     mode: str, accepted: Collection[str], settings: RunSettings, own: Mapping[str, bool]
 ) -> None:
-    """Raise InputError if an option is set that cannot be combined with the option `mode`. `accepted` has the
-    names of settings that may be set. `own` maps other options, none of which may be set, to True if set."""
+    """Raise InputError if an option is set that cannot be combined with the option `mode`: any of `settings`
+    that `accepted` does not name, or any of `own`, which maps other options to True if they are set."""
     usual = vars(RunSettings())
     changed = [key for key, value in vars(settings).items() if key not in accepted and value != usual[key]]
     for key in (*changed, *filter(own.get, own)):

@@ -1,4 +1,4 @@
-"""Define `fastopen rm`: remove kept runs."""
+"""Define `fastopen rm`: remove runs that are kept on disk."""
 
 from typing import Annotated, Final
 

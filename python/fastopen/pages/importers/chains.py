@@ -12,8 +12,8 @@ _PREFLIGHT_WAIT_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of each request that followed a redirect or CORS preflight to this redirect or preflight.
-    If such a request seems to start before the end of `before`, correct the request's times."""
+    """Find the requests that followed a redirect or CORS preflight, and set their `before` to this exchange.
+    If such a request seems to start before the redirect or preflight ended, correct the request's times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:

@@ -92,7 +92,7 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """Cached by `chains`: an exchange reached by following `before`, and the number of steps to it."""
+    """A shortcut that `chains` caches: an earlier exchange on the chain of `before`, and the steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """For a preflight: the request that followed, whose initiator is also that of the preflight."""
     notes: Notes = field(default_factory=Notes, repr=False)
@@ -137,13 +137,13 @@ class HarPage:
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network (as a job's `network`), if fastopen recorded the page in it without TFO."""
+    """The emulated network (format: a job's `network`) if fastopen recorded the page over it without TFO."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the HAR."""
 
 
 def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:
-    """Return the recorded bodies and response heads of `exchanges`, under the same keys."""
+    """Return the recorded bodies and response heads of `exchanges`, with the same keys as `exchanges`."""
     bodies = {index: one.recorded for index, one in exchanges.items() if one.recorded is not None}
     heads = {index: one.head for index, one in exchanges.items() if one.head is not None}
     return RecordedBodies(bodies, heads)

@@ -112,8 +112,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """If a request's initiator, `recorded`, is a document that arrived long before it, return the index
-        of the script or stylesheet, if any, for which the request probably waited; otherwise `recorded`."""
+        """If the initiator `recorded` is a document that arrived long before the request, return the index of
+        the script or stylesheet for which the request probably waited, if any; else `recorded`."""
         # A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
         # this wait counted as processing, it would be equally long on every network.
         document = self._entries[recorded]
@@ -127,8 +127,8 @@ class InitiatorResolver:
         return latest[1]
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
-        """In a frame, find the last resource of the type `kind` that was complete when the request `index`
-        started. Return its end in ms since 1970 and its index, or None if there is no such resource."""
+        """Find the resource of the type `kind` in a frame that ended last before the request `index` started.
+        Return its end in ms since 1970 and its index, or None if there is no such resource."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
@@ -180,7 +180,7 @@ class TextIndex:
 
     def naming(self, index: int) -> tuple[int, float] | None:
         """Find a response text that contains the URL of the entry `index`. Return the index of the text's
-        entry, and the position of the URL's end in it, from 0 to 1. Return None if no text has the URL."""
+        entry, and the URL's end as a fraction of the text's length. Return None if no text has the URL."""
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)

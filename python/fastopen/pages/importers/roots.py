@@ -126,8 +126,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Replace each request in `found` by the first of the redirects that led to it, if any, and return the
-    indices. With `in_order`, ignore redirects that were recorded after the request."""
+    """Return the indices `found` of requests, with each index replaced by that of the first redirect that led
+    to the request, if any. With `in_order`, ignore redirects that were recorded after the request."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

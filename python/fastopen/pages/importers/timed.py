@@ -106,8 +106,9 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges in order of start, and the index of the page's document in this order. The page's
-    first request comes first, so earlier exchanges get its start time. `title` may be the page's URL."""
+    """Return the exchanges in order of start, and the index of the page's document in this order. Put the
+    request for the document, or the first redirect that led to it, first: exchanges that started earlier get
+    the start time of this request. If `title` is a URL, it identifies the document."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -238,7 +239,7 @@ def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase
 def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
     """Estimate the time of the load event in ms since 1970. Browsers record the event after its handlers have
     run, so the estimate may be earlier than the recorded time `load_at`. If `load_at` is None, return the
-    time 2 s after the end of the last request for which it waits. `ends` maps each exchange to its end."""
+    time 2 s after the end of the last request that delays the event. `ends` maps each exchange to its end."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS

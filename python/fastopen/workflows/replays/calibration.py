@@ -48,8 +48,8 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recorded and an emulated page load: recorded minus emulated, by index of the
-    resource. `waits_us`: differences of the wait from a request to the first byte of its response.
+    """The differences between a recorded and an emulated page load: recorded minus emulated, keyed by
+    resource index. `waits_us`: differences of the wait from a request to the first byte of its response.
     `discovery_us`: differences of the time from the initiator's first byte to the request. `discovery_bytes`:
     `discovery_us`, converted to the number of bytes of the initiator that arrive in this time."""
 
@@ -205,8 +205,7 @@ def _remove_needless(search: _Search) -> _Steps:
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
-    Errors are assumed to have a Laplace distribution. `error_us` is its mean absolute error, by default that
-    of `found`."""
+    They are assumed to be Laplace-distributed with mean absolute value `error_us`, by default their own."""
     # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
@@ -214,9 +213,8 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
 
 
 def think_time_count(page: Page) -> int:
-    """Return the number of server think times of the page that are not 0. The search adds it to the negative
-    log-likelihood as a penalty. The sum is half of Akaike's criterion (1974, IEEE Transactions on Automatic
-    Control 19:716)."""
+    """Return the number of server think times above 0, a penalty added to the negative log-likelihood. The
+    sum is half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716)."""
     # So a think time must explain more of the recording than chance would.
     return sum(us > 0 for us in _think_times(page).values())
 

@@ -39,8 +39,7 @@ AnyCause = TypeVar("AnyCause", bound=Cause)
 
 class Moments(NamedTuple):
     """The times of one request, in ms since the start of the page load: the client needs the resource
-    (`asked`), sends the request on a connection (`sent`), and receives the response (`first_byte` to
-    `end`)."""
+    (`asked`), sends the request (`sent`), and receives the response (`first_byte` to `end`)."""
 
     asked: float
     sent: float
@@ -53,7 +52,7 @@ def cause_of(
 ) -> Cause | None:
     """Return the step of a page load, such as `receiving` a resource, whose duration in the replayed load
     `record` differs most from the recording. Only steps on the critical path count. Return None if no step
-    differs by at least WORTH_SAYING_MS. `request_delays_ms` has the replay's delay of each request."""
+    differs by at least WORTH_SAYING_MS. `request_delays_ms` has the replay's delay before each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -131,7 +130,8 @@ def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
     """Return the step on the critical path whose predicted duration differs most from the measured duration;
-    None if none differs by WORTH_SAYING_MS. `predicted` is a load of `page`, `measured` one of `original`."""
+    None if no step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, which was imported
+    from a recording of `original`. `measured` is a load of the page `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {

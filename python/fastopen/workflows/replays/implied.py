@@ -62,11 +62,11 @@ class Rules:
     window_ms: float | None = WINDOW_MS
     """The length of the time window in which the link's rate is measured; None: a link without rate limit."""
     full_link: bool = True
-    """Derive the rate only from times when the link was full. If False, use the largest rate."""
+    """Derive the rate only from times when the link was full. If False, use the highest rate at any time."""
     initial_window: bool = True
     """Enlarge the initial congestion window for responses that arrived in one flight."""
     round_trips: bool = True
-    """Shorten a host's round trip to fit the times of its bodies. If False, use its shortest handshake."""
+    """Shorten a host's RTT to fit the arrival times of its bodies. If False, use its shortest handshake."""
     sending: bool = True
     """Let servers send bodies as slowly as recorded."""
     pushes: bool = True

@@ -1,4 +1,4 @@
-"""Convert an entry of a HAR into an exchange, in the variants that different programs write."""
+"""Convert an entry of a HAR into an exchange, even if the HAR deviates from HAR 1.2 in a known way."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -94,8 +94,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 
 
 def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Split the entries of a HAR's page into page loads, each with its own page. A new load begins with a
-    document after 5 s without requests, unless a redirect, script or element led to the document."""
+    """Split a HAR's page into its page loads. Return a page and its entries for each. A new load begins with
+    a document after 5 s without requests, unless a redirect, script or element led to the document."""
     ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
@@ -247,7 +247,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries that start over a day from the median (wrong clock) to the start of the entry before."""
+    """Move entries over a day from the median start (wrong clock) to the start of the previous entry."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
