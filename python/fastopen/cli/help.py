@@ -48,7 +48,7 @@ PLACEHOLDERS: Final = {
     "file": "FILE",
     "directory": "DIR",
 }
-"""The placeholders that help shows for values, by Click's name of the value's type, such as `int`."""
+"""The placeholders that help shows for values, keyed by Click's name of the value's type, such as `int`."""
 
 # The class of Click's errors for a command line that cannot be parsed. Typer raises but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]

@@ -176,7 +176,7 @@ class RunSettings:
             run_and_print(asked, imported, placed, Printing(self.json, self.quiet, self.report, self.plot))
 
     def _check_not_kept(self) -> None:
-        """Raise InputError if another option has no effect when the run is not kept."""
+        """Raise InputError if an option is set that has no effect on a run that is not kept on disk."""
         needing = {"--label": self.label, "--report": self.report, "--tcp-trace": self.tcp_trace}
         for name in filter(needing.get, needing):
             raise InputError("needs a kept run", name, "drop --no-keep")

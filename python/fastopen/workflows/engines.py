@@ -87,7 +87,7 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 @dataclass(frozen=True)
 class EngineSet:
     """The engines that a run needs: `host` for real time, `virtual` for virtual time, or both. `environment`
-    describes machine, programs and kernel. `store` has earlier results. `workers` runs loads elsewhere."""
+    describes machine, programs and kernel. `store` has results of earlier runs."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]

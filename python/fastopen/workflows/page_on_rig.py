@@ -68,8 +68,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms (`off`: without TFO) that one job measures: [["off", "warm"]]. If the settings or
-        the page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
+        """Return the arms (`off`: without TFO) that each job measures: [["off", "warm"]] for one job, or if
+        the settings or the page differ with TFO, [["off"], ["warm"]] for a job for each arm."""
         ours, off = self.reproduction, BASELINE.name
         return [[off], [ours.arm]] if ours.tfo_ms or ours.off is not ours.experiment else [[off, ours.arm]]
 

@@ -94,7 +94,7 @@ class Exchange:
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
     """A shortcut that `chains` caches: an earlier exchange on the chain of `before`, and the steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """For a preflight: the request that followed, whose initiator is also that of the preflight."""
+    """For a preflight: the request that it precedes. The importer gives both the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
     """Counts of guesses about this exchange. Each page that contains the exchange gets these notes."""
 

@@ -27,7 +27,7 @@ def as_url(_: Exchange, written: str, base: str) -> str | None:
 
 
 class Graph:
-    """The exchanges (requests and responses) of a recording, by index, and the references between them."""
+    """The exchanges (requests and responses) of a recording, and the references between them."""
 
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges

@@ -314,7 +314,7 @@ class _Servers:
 
 
 def _overlap(exchange: RecordedExchange, begin: float, end: float) -> float:
-    """Return the fraction of a response that arrived between two times, if it arrived at an even rate."""
+    """Return the fraction of a response that arrived between two times, assuming an even rate."""
     lasted = exchange.end - exchange.first_byte
     if lasted <= 0:
         return float(begin <= exchange.first_byte <= end)

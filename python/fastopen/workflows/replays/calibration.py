@@ -41,7 +41,7 @@ class Calibration:
     ended the search. If no load was valid, `found` is False and the page is as imported."""
 
     page: Page
-    """The page, with queueing delay removed from think times. Its `explanations` fit equally well."""
+    """The page, without queueing delay in think times. Its `explanations` fit the recording equally well."""
     complete: bool
     found: bool = True
 
