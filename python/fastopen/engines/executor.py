@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
-A task of the executor runs some jobs in sequence. A worker refuses the task unless it has the same builds of
-the kernel and of the world program, which emulates networks, because other builds may give other results."""
+A task of the executor runs some jobs in sequence. A worker refuses the task unless its builds of the kernel
+and of the world program, which emulates networks, are the caller's, because others may give other results."""
 
 import itertools
 import os
@@ -135,7 +135,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent, unless it is a job's first start, which `run` has yielded."""
+    """Yield the event that a worker sent, unless it is a job's first start, which `run` already yielded."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)

@@ -42,7 +42,7 @@ INPUT_COUNT: Final = 3
 
 @dataclass(frozen=True)
 class Maker:
-    """The program and kernel that ran a job. With the job and its bodies, they determine its result."""
+    """The program and kernel that ran a job. With the job and recorded bodies, they determine the result."""
 
     program: str
     """The SHA-256 of the world program."""
@@ -139,8 +139,8 @@ def key_of(inputs: Sequence[str]) -> str:
 
 
 def inputs_of(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return the inputs that determine a job's result, as texts: the program and kernel (`maker`), the digest
-    of the recorded responses (`bodies`), and the job without its id."""
+    """Return the inputs that determine a job's result, as strings: the program and kernel (`maker`), the
+    digest of the recorded responses (`bodies`), and the job without its id."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -149,7 +149,7 @@ class ResultsStore:
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open the store at `place`, or create one if the folder or URL is empty or new. Raises InputError
-        for other files or a store of another version, and MachineError if it cannot be reached or written."""
+        if it has other files or another version's store, MachineError if it cannot be reached or written."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0

@@ -18,7 +18,7 @@ RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def tcp_handshake(connection: Connection) -> Span | None:
-    """Return the start and end (ns) of a TCP handshake; None for QUIC, or if the client did not wait."""
+    """Return the start and end (ns) of a TCP handshake; None for QUIC or if the client did not await it."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
@@ -93,7 +93,7 @@ class Carriers:
 
 
 class Handshakes:
-    """The time spans of the handshakes in a page load, by connection and by origin."""
+    """The time spans of the handshakes in a page load, grouped by connection and by origin."""
 
     def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
         self._of = {one.id: span for one in record.connections if (span := handshake(one)) is not None}

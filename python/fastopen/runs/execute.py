@@ -38,13 +38,13 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit ended the run before each page had one load on each network with each setup."""
     hopeless: str = ""
-    """The reason if the run stopped because all loads with one use of TFO are invalid, else empty."""
+    """The reason why all loads with one use of TFO are invalid, if the run stopped for this; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0
     """The number of packets that were not stored, because the buffer for the packets of a load was full."""
     took_s: float = 0.0
-    """The duration in seconds; 0 if the run had no time limit."""
+    """The run's duration in seconds; 0 if the run had no time limit."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """By the id of a load, which is the same for all loads with one use of TFO: None if such a load was valid
-    in any job, otherwise a mapping from each job to the page, setup and reasons of its invalid load."""
+    """Maps the id of a load, which is the same for all loads with one use of TFO, to None if such a load was
+    valid in any job, or else to a dict from each job to the page, setup and reasons of its invalid load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     faults: dict[str, str | None] = field(default_factory=dict)

@@ -26,7 +26,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the path of a load's packets; None if missing, over MAX_BYTES, or behind a symlink in `run`."""
+    """Return the packet file of a load; None if missing, over MAX_BYTES, or behind a symlink in `run`."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

@@ -132,7 +132,7 @@ class RunReader(Closing):
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """Return the names of the run's pages, in order. This is faster than `pages`, which parses them."""
+        """Return the names of the pages, in planned order. This is faster than `pages`, which parses them."""
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def planned_repeats(self) -> dict[Comparison, int]:
@@ -155,7 +155,7 @@ class RunReader(Closing):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Map the id of each planned job (loads in one emulated network) to its random seed, in order."""
+        """Map the id of each planned job (loads in one emulated network) to its seed, in planned order."""
         return dict(self.rows_of("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
@@ -177,12 +177,12 @@ class RunReader(Closing):
         return self._number("SELECT count(*) FROM loads")
 
     def loads(self) -> list[LoadRow]:
-        """Return the main results of all attempts at loads, in the order of writing."""
+        """Return the main results of all attempts at loads, sorted by `LoadRow.number`."""
         with collector_paused():
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return the rows that `listing` selects, in its order: at most `count` (-1: all) from `start` on."""
+        """Return the rows that `listing` selects, sorted: at most `count` (-1: all), from index `start`."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{SQL_ORDERS[listing.order]} LIMIT ? OFFSET ?")
         with self._parsing("a load"):
@@ -230,7 +230,7 @@ class RunReader(Closing):
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
-        """Return the records of all emulated networks that were built for the job with this id, in order."""
+        """Return the records of all networks emulated for the job with this id, in the order of emulation."""
         rows = self.rows_of(_WORLDS, (job,), lookup=True)
         with self._parsing("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]

@@ -37,28 +37,28 @@ class LoadRow(NamedTuple):
     attempt: int = 1
     """The number of the attempt, from 1. A load that the machine disturbed is repeated."""
     superseded: bool = False
-    """True if a later attempt at this load exists. All figures use the last attempt."""
+    """True if a later attempt at this load exists. Statistics use only the last attempt."""
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """The number of this attempt in the order of writing, unique in the run."""
+    """A number unique in the run. Attempts are numbered as they are stored; in a merged run, as planned."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A filter and a sort order for a list of page loads. By default, all loads in the order of writing."""
+    """A filter and a sort order for a list of page loads; by default, all, sorted by `LoadRow.number`."""
 
     cell: int | None = None
-    """The index of the cell (page, network, setup, engine and use of TFO) of the loads."""
+    """Select only loads of the cell (page, network, setup, engine and use of TFO) with this index."""
     page: str | None = None
-    """The name of the loads' page."""
+    """Select only loads of the page with this name."""
     valid: bool | None = None
     search: str = ""
-    """Text to find in the job's id or in a reason why the load is invalid. Case does not matter."""
+    """Select only loads with this text in the job's id or in a reason for invalidity, ignoring case."""
     job: str | None = None
-    """The id of the loads' job."""
+    """Select only loads of the job with this id."""
     number: int | None = None
-    """The number of one attempt (`LoadRow.number`)."""
+    """Select only the attempt with this number (`LoadRow.number`)."""
     order: Order = "written"
 
     @property

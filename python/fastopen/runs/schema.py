@@ -1,7 +1,7 @@
 """Define the tables of a run's SQLite file, and the numbers that identify the file format.
 
-Columns hold the data that tables and lists need. The full records of loads are many times larger. They are
-compressed (zlib) in a separate table, so that reading the columns does not read the records."""
+The columns hold the data for tables and lists of results in reports. The full records of loads are many times
+larger. They are compressed (zlib) in a separate table, so that queries on the columns need not read them."""
 
 from typing import Final
 

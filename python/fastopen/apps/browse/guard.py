@@ -1,7 +1,8 @@
-"""Handle requests to `fastopen browse`. Respond only to requests with the access token or the cookie.
+"""Handle requests to `fastopen browse`. Respond only to requests with the access token.
 
-Other sites cannot read the responses, because their requests have neither. Checking the Host header prevents
-DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
+Other sites cannot read the responses, because neither the URLs nor the cookies of their requests contain the
+token. Checking the Host header prevents DNS rebinding. Other sites cannot show the pages in a frame. Inline
+scripts do not run."""
 
 import hmac
 import os
@@ -137,8 +138,8 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse a request if its Host header is wrong, or if it has neither the access token nor the cookie.
-        If the URL has the token, set the cookie and redirect to the URL without the token."""
+        """Refuse a request if its Host header is wrong, or if the access token is neither in the URL nor in
+        the cookie. If the URL has the token, set the cookie and redirect to the URL without the token."""
         if self.request.host not in self.state.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -152,8 +153,8 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode the query argument `name`. If `name` is None, decode a part of the URL's path, such as the
-        name of a run's folder. Return None if `value` is None."""
+        """Decode `value`: the value of the query argument `name` or, if `name` is None, a part of the URL's
+        path, such as the name of a run's folder. Return None if `value` is None."""
         # The name of a run's folder may be invalid UTF-8.
         if value is None:
             return None
@@ -166,8 +167,7 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load that the user has selected, from the query arguments `selected` and
-        `selected_load`."""
+        """Return the user's selection, which the query arguments `selected` and `selected_load` contain."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -206,7 +206,7 @@ class Guarded(RequestHandler):
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
         """Finish the response with `html`, a part of a page. If the request is not from browse.js, wrap the
-        part in a whole page with a title and a link. `back` has the text and the URL of the link."""
+        part in a whole page with a title and a link. `back` is the link's text and URL."""
         if self.is_part:
             self.send(html)
         else:

@@ -75,8 +75,8 @@ class Outline:
 
 
 class _Memory:
-    """A cache of values that were read from runs. It drops the least recently used value if there are more
-    than `most`, and drops a value if the run's file has changed since it was read."""
+    """A cache of values that were read from runs. It drops a value if the run's file has changed since the
+    value was read, and the least recently used value if there are more than `most`."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
@@ -150,7 +150,7 @@ class Kept:
         return await self._small.get("outline", self.find(name), _opened(Outline.read))
 
     async def counts(self, name: str) -> dict[int, tuple[int, int]]:
-        """Return the number of finished loads and the number of valid loads in each cell, by cell index."""
+        """Map the index of each cell with results to its numbers of finished loads and of valid loads."""
         return await self._small.get("counts", self.find(name), _opened(RunReader.counts))
 
     async def results(self, name: str) -> Results:

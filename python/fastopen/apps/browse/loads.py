@@ -24,7 +24,7 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 class Progress:
     """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
     loads are finished, after `attempts` attempts in total. `faults` is the number of failed jobs. `latest`
-    has the last loads, newest first. `seconds_left` is estimated; None if unknown or not running."""
+    has the last loads, newest first. `seconds_left` is an estimate; None if unknown or after the run."""
 
     status: str
     done: int
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of `table`, a table of `fastopen export`. Omit the load's number and empty columns."""
+    """Format rows of the export table named `table`. Omit the load's number and columns without values."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):

@@ -44,7 +44,7 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return a digest of the source files and of the C header TIME, which fastopen adds to the build."""
+    """Return a digest of packetdrill's source files and of the C header TIME, which fastopen adds to them."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
@@ -135,7 +135,7 @@ class Conformance:
         )
 
     def groups(self) -> dict[str, list[ScriptResult]]:
-        """Return the results by the folder of their scripts. The last key, `all`, has all results."""
+        """Map each folder to the results of its scripts. The last key, `all`, maps to all results."""
         groups = grouped((result.script.rpartition("/")[0], result) for result in self.results)
         return {**groups, "all": [*self.results]}
 

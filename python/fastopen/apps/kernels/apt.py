@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with the component `main` in apt's configuration folder `apt`, each only once."""
+    """Return the distinct archives with the component `main` in apt's configuration folder `apt`."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
@@ -85,9 +85,10 @@ def codename() -> str:
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return lists of archives to search for a kernel's source, in order of preference. The caller searches a
-    list only if no earlier list has a source that is new enough. Some of the archives may not exist.
+    list only if no earlier list has the version that the user wants: by default, FAST_SINCE or a later one.
 
-    `archives` are those of this machine, and `release` is the code name of its distribution."""
+    Some of the returned archives may not exist. `archives` are those of this machine, and `release` is the
+    code name of its distribution."""
     # Backports come first: they have few packages, and the newest kernels.
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)

@@ -58,8 +58,8 @@ LOG: Final = "build.log"
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a build, for the progress line. `name` is a word such as "compiling", and `detail` its
-    object, such as "Linux 6.12". `done` of about `total` files are compiled; `total` is 0 in other stages."""
+    """A stage of a build, for the progress line. `name`, such as "compiling", and `detail`, such as "Linux
+    6.12", are printed. `done` of about `total` files are compiled; `total` is 0 except while compiling."""
 
     name: str
     detail: str = ""
@@ -91,7 +91,7 @@ def check_room(folder: Path) -> None:
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """Lock `folder`, and yield a temporary folder in it. Call `waiting` before waiting for another build.
+    """Lock `folder`, and yield a temporary folder in it. If another build has the lock, first call `waiting`.
 
     Remove folders that killed builds left behind. Raises MachineError if `folder` cannot be written."""
     try:

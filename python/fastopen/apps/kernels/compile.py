@@ -133,7 +133,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the source files that cannot use a precompiled header: they define macros before a header."""
+    """Yield source files that cannot use a precompiled header, as they define macros before an #include."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:
@@ -175,7 +175,8 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel, and return its path. As each file begins, call `compiled` with the count so far."""
+    """Compile the kernel, and return its path. When the compilation of a file begins, call `compiled`
+    with the number of files that have begun."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)

@@ -1,4 +1,4 @@
-"""Test a new kernel by booting it twice: it must keep virtual time and print the same text both times."""
+"""Test a new kernel by booting it twice: it must run in virtual time and print the same text both times."""
 
 import subprocess
 import time
@@ -42,7 +42,7 @@ def needed_arguments(kernel: Path) -> list[str]:
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
     """Boot the kernel twice with the C program `source` as init. Raises MachineError if a boot fails, if the
-    kernel does not keep virtual time, or if the outputs of the two boots differ."""
+    kernel does not run in virtual time, or if the outputs of the two boots differ."""
     program = work / "trial"
     try:
         run(["gcc", "-O1", "-o", program, source], log, work)

@@ -127,7 +127,7 @@ class Recorder(Closing):
 
 
 def _wait_for_turn(page: "Page") -> None:
-    """Raise LoadError if a script blocks the page for TURN_MS: later calls to the page would not return."""
+    """Wait until no script blocks the page. Raise LoadError after TURN_MS: later calls would not return."""
     from playwright.sync_api import TimeoutError as TimedOut
 
     try:
@@ -167,7 +167,7 @@ def _first_line(error: Exception) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure TCP handshakes with hosts that have none in `exchanges`, and return the times in ms by host."""
+    """Measure a TCP handshake with each host that has none in `exchanges`. Map the host to the time in ms."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

@@ -43,8 +43,8 @@ class NetworkExchange:
 
 @dataclass
 class Log:
-    """The requests of one page load, in order. `load_at` and `content_at` are the times of the events `load`
-    and `DOMContentLoaded`, in seconds of the browser's clock; None before the event."""
+    """The requests of one page load, in the order in which they began. `load_at` and `content_at` are the
+    times of the events `load` and `DOMContentLoaded`, in seconds of the browser's clock; None before."""
 
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None
@@ -53,7 +53,7 @@ class Log:
     """The size of all bodies that have arrived so far, before decoding."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
-    """The sent header fields by request id: an entry for each request in a chain of redirects, in order."""
+    """Maps a request id to sent header fields: an entry for each request in a redirect chain, in order."""
     _got: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:

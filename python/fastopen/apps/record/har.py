@@ -16,8 +16,8 @@ _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/
 
 @dataclass(frozen=True)
 class Loaded:
-    """A recorded page load. `log` has its requests. `handshakes_ms` has TCP handshake times by host. They
-    were measured after the load, for hosts without a recorded handshake. `screenshot` is a PNG, or None."""
+    """A recorded page load. `log` has its requests. `handshakes_ms` maps each host without a recorded TCP
+    handshake to a handshake time that was measured after the load. `screenshot` is a PNG, or None."""
 
     url: str
     title: str
@@ -51,7 +51,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
 
 
 def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the duration in ms of the shortest TCP handshake with each host in HAR entries, by host."""
+    """Map each host with TCP handshakes in HAR entries to the duration of the shortest one, in ms."""
     found: dict[str, float] = {}
     for entry in entries:
         timings = entry["timings"]

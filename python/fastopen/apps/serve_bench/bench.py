@@ -160,8 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error. If the user gave all the TOML keys in it as options (`given`), replace the keys by
-    these options, such as `--rtt`. For an unknown key, add a suggestion."""
+    """Return the error `found` with options, such as `--rtt`, instead of TOML keys, if the user gave all of
+    these keys as options (`given`). For an unknown key, return the error with a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -185,7 +185,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Return all settings except the arm, as text by name, such as `300/s` for `load`."""
+        """Map the name of each setting except the arm to its value as text, such as `load` to `300/s`."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),

@@ -103,10 +103,10 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The results of a server benchmark with one combination of settings (`cell`). `records` has the valid
-    results by repeat. `baseline` has the valid results with the same settings but without TFO; it is empty if
-    `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons` maps each kind
-    of invalid result to the number of such results and the detail of the first one."""
+    """The results of a server benchmark with one combination of settings (`cell`). `records` maps each
+    repeat with a valid result to this result. `baseline` does so for the same settings without TFO; it is
+    empty if `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons` maps
+    each kind of invalid result to the number of such results and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -115,7 +115,7 @@ class CellRow:
     reasons: Mapping[str, tuple[int, str]]
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Add up the histograms `name`, such as `latency_us`, of all records. Return the counts by key."""
+        """Return the sum of the histograms `name`, such as `latency_us`, of all records: counts by value."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -136,7 +136,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Return the growth of counters of the server's kernel over all repeats, by name, without zeros."""
+        """Map the names of the counters of the server's kernel that grew to their growth over all repeats."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER
@@ -144,13 +144,13 @@ class CellRow:
         return {name: growth for name, growth in counted.items() if growth}
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median over the repeats of `measure`, such as `segments`; None if no value is known."""
+        """Return the median of `measure`, such as `segments`, over all repeats; None if no value is known."""
         return figure(map(measure, self.records.values()))
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Compare the server threads' processor time per answered transaction with the time without TFO.
-        Return the median change in percent; None if there are no results without TFO."""
+        """Return the median change, in percent, of the server threads' processor time per answered
+        transaction compared with the same repeats without TFO; None if there are no results without TFO."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         return figure(100 * (after - before) / before for before, after in pairs if before and after)
@@ -191,7 +191,7 @@ class CellRow:
 @dataclass(frozen=True)
 class BenchResult:
     """The result of running a server benchmark. `records` maps the index of a cell in `cells` to the cell's
-    records by repeat. `world` describes the last emulated network; None if there was none."""
+    records, keyed by repeat. `world` describes the last emulated network; None if there was none."""
 
     bench: Bench
     engine: Literal["host", "virtual"]

@@ -16,12 +16,12 @@ from fastopen.engines.results_store import DISPUTED, HEAD_BYTES, MARK, STALE_S, 
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""The maximum number of results to repeat in one call of `Engine.run`, in which they share kernels."""
+"""The maximum number of results to repeat in one call of `Engine.run`, whose jobs can share kernels."""
 
 
 @dataclass
 class StoreFacts:
-    """The numbers of files in a store by kind. `bytes` is the size of all results and damaged files."""
+    """The number of files of each kind in a store. `bytes` is the size of all results and damaged files."""
 
     results: int = 0
     bytes: int = 0
@@ -29,7 +29,7 @@ class StoreFacts:
     unfinished: int = 0
     """The number of temporary files, whose writers were interrupted or are still running."""
     makers: Counter[str] = field(default_factory=Counter)
-    """The number of results by the digest of the program and the kernel that made them (`Maker.digest`)."""
+    """Maps the digest of a program and kernel (`Maker.digest`) to the number of results that they made."""
     disputed: int = 0
     """The number of jobs with two different results."""
 
@@ -135,10 +135,10 @@ class Verified:
 def verify(
     store: ResultsStore, engine: Engine, maker: Maker, share: float, chance: random.Random | None = None
 ) -> Verified:
-    """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
+    """Compute a random `share` (up to 1) of the results again, at least one, and compare old and new results.
 
     `maker` identifies the program and kernel of `engine`. Results of other programs or kernels are skipped.
-    If two results differ, both go to the folder DISPUTED. `chance` is the random generator; None for the
+    If they differ for a job, both go to the folder DISPUTED. `chance` is the random generator; None for the
     system's. Raises InputError if the store is unreadable, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]

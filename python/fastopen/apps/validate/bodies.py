@@ -52,7 +52,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """PNG pictures; None if missing. Their keys, `recorded` and `replayed`, become part of the file names."""
+    """PNG screenshots `recorded` and `replayed`, or None for a missing one. File names contain the keys."""
 
     @property
     def asked_percent(self) -> float:

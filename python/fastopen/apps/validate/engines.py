@@ -202,8 +202,8 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan. Return its results by engine, index of the setup, index of the network, and arm. The
-    results ignore connections that carried no request."""
+    """Run a plan. Return its results, keyed by engine, index of the setup, index of the network, and arm.
+    The results ignore connections that carried no request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}
@@ -215,8 +215,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Return a list for each cell, by the cell's index. The list has a value for each connection that carried
-    a request in a valid load: True if the connection's SYN carried data."""
+    """Map the index of each cell to a list with a value for each connection that carried a request in a valid
+    load: True if the connection's SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]

@@ -38,7 +38,7 @@ class PageLoadOptions:
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
     """Return the network with these values, such as `20ms` and `4mbit`. Raises InputError if a value is
-    invalid or a list. Errors name the option, such as `--rtt`, or the name that `options` maps it to."""
+    invalid or a list. Errors name the option, such as `--rtt`, or its other name in `options`, if any."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -49,7 +49,7 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
     """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError for an
-    invalid value. Errors name the option, such as `--rtt`, or the name that `options` maps it to."""
+    invalid value. Errors name the option, such as `--rtt`, or its other name in `options`, if any."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

@@ -39,8 +39,8 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted by
-    loading with `client`, over `after`, the page as it was recorded over the network `before`."""
+    """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted.
+    To predict it, the page is recorded over the network `before`, and `client` loads it over `after`."""
 
     page: str
     before: Network
@@ -63,7 +63,7 @@ class Prediction(TwoTimes):
 
     @property
     def holds(self) -> bool | None:
-        """Return True if the measured time lies in the predicted range; None if either is missing."""
+        """Return True if the measured time is in the predicted range; None if time or range is missing."""
         if self.measured_ms is None or self.predicted_range_ms is None:
             return None
         return self.predicted_range_ms[0] <= self.measured_ms <= self.predicted_range_ms[1]

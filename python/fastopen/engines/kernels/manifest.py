@@ -54,7 +54,7 @@ class Manifest(Part):
     """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]
     conformance: str | None = None
-    """The last result of `fastopen kernel conform`, a test of the kernel's TCP; None: not run."""
+    """The last result of `fastopen kernel conform`, a test of the kernel's TCP; None if it was not run."""
 
 
 @dataclass(frozen=True)

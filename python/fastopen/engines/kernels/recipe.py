@@ -48,8 +48,7 @@ class Recipe:
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """Find the files of a recipe in `folder`, by default in fastopen's own folder `kernel/`. Raises
-    MachineError if they are missing."""
+    """Return the recipe in `folder` or, by default, fastopen's own. Raises MachineError if there is none."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")

@@ -43,7 +43,7 @@ def finders() -> Sequence[ModuleType]:
 
 
 def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
-    """Yield the findings of a page in order. If `severity` is given, yield only those of this severity."""
+    """Yield the findings of a page, as reports order them; if `severity` is given, only those of it."""
     for module in finders():
         if severity in (None, module.SEVERITY):
             for finding in module.findings(results, page):

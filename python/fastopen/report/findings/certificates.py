@@ -32,7 +32,7 @@ class LoadSettings(NamedTuple):
 
 class Cost(NamedTuple):
     """Page load times in ms with small certificates, with large ones, and with large ones and a remedy: a
-    setting that may reduce their cost. `remedied_ms` has the times by the name of the remedy."""
+    setting that may reduce their cost. `remedied_ms` maps the name of a remedy to the time with it."""
 
     small_ms: float
     large_ms: float
@@ -40,8 +40,8 @@ class Cost(NamedTuple):
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of certificates except the smallest: the page load time that it adds
-    compared with the smallest kind, and the time that remedies save."""
+    """Yield a finding for each kind of certificates except the smallest: the time that this kind adds to a
+    page load compared with the smallest kind, and the time that remedies save."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
         kinds = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)

@@ -16,7 +16,7 @@ SEVERITY: Final = "answer"
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a result."""
 Flights = Mapping[Key, CellResult]
-"""A row of results by key. All conditions outside the key, such as an RTT of 20 ms, are equal."""
+"""A row: results, keyed by `Key`. All conditions outside the key, such as an RTT of 20 ms, are equal."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -36,7 +36,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
     """Group the page's results over TLS into rows. Results in a row differ only in the arm and in the
-    settings named `apart`. Return lists of rows by the settings that they share, such as `TLS 1.3`."""
+    settings listed in `apart`. Map settings that rows share, such as `TLS 1.3`, to lists of these rows."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -56,7 +56,7 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each kind of TLS session, with or without TFO, that is the fastest in a row.
+    """Yield a finding for each kind of TLS session, with or without TFO, that is fastest in some row.
     `question`: settings that all rows share, as text. `versions`: True if HTTP versions in a row differ."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:

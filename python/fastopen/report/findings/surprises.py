@@ -33,8 +33,7 @@ MANY_VALUES: Final = 8
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings that explain surprising figures in the table of a page, such as a page that loads more
-    slowly with TFO."""
+    """Yield findings that explain surprising figures in a page's table, such as slower loads with TFO."""
     of_page = [result for result in results.cells if result.cell.page == page]
     if len(results.pages) == 1:
         yield from (Finding("https_in_cleartext", line) for line in https_in_the_clear(results, [page]))
@@ -49,7 +48,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each varied setting if several of its values give exactly the same load times."""
+    """Yield a finding for each varied setting with several values that give exactly the same load times."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:

@@ -168,7 +168,7 @@ def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
     """Return a clause on the effect of TFO in results with the cookies of `arm`, such as `On a repeat visit
-    to this page, TFO saves 4.0 %`. `to` has words to insert after the visit, such as ` to this page,`."""
+    to this page, TFO saves 4.0 %`. `to` is text to insert after `visit`, such as ` to this page,`."""
     of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
         _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
@@ -213,7 +213,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
     def names_apart(names: Sequence[str]) -> list[str]:
         """Select the names of `found` from `names`, which has a name for each of `cells`. Return an empty
-        list if there are many, or if a result outside `found` has one of these names."""
+        list if there are more than NAMES_IN_WORDS, or if a result outside `found` has one of these names."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)

@@ -218,7 +218,7 @@ class Probed:
     rtt_ms: float | None = None
     answer_ms: float | None = None
     answer_with_syn_data_ms: float | None = None
-    """The time to the first byte with data in the SYN; None unless the data was accepted and answered."""
+    """Like `answer_ms`, but the request was sent in the SYN; None unless it was accepted and answered."""
     trials: tuple[Trial, ...] = ()
 
     @property
@@ -303,7 +303,7 @@ def _least_ms(trials: list[Trial]) -> float | None:
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
     """Return True if at least two connections requested a cookie (`asked`), and each lost its SYN or SYN-ACK.
-    `plain` is a connection without Fast Open, whose RTT shows the time of a normal handshake."""
+    `plain` is a connection without Fast Open, whose RTT serves as the time of a handshake without loss."""
     # If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then
     # the client's RTT includes the second until the server's retransmission (RFC 6298).
     usual_ms = plain.rtt_ms or 0

@@ -45,15 +45,15 @@ class LocalListener:
 
 @dataclass(frozen=True)
 class Machine:
-    """The TFO settings, counters and listeners of a network namespace at one moment. `settings` has the
-    sysctls by name. `key` is `set` if the kernel has a key for TFO cookies, otherwise `none`; None if this
-    user cannot read it. `cookies` is the number of servers whose cookies the kernel stores; None if unknown.
-    `unseen` lists the facts that could not be read, each with the reason."""
+    """The TFO settings, counters and listeners of a network namespace at one moment. `settings` maps the
+    names of sysctls to their values. `key` is `set` if the kernel has a key for TFO cookies, otherwise
+    `none`; None if this user cannot read it. `cookies` is the number of servers whose cookies the kernel
+    stores; None if unknown. `unseen` lists the facts that could not be read, each with the reason."""
 
     settings: Mapping[str, int]
     key: str | None
     counters: Mapping[str, int]
-    """The kernel's counters of the groups TcpExt and Tcp by name, since the namespace was made."""
+    """The kernel's TcpExt and Tcp counters, keyed by name. They started at 0 when the namespace was made."""
     listeners: tuple[LocalListener, ...] = ()
     cookies: int | None = None
     unseen: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Machine:
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return the growth of each counter that is larger in `after` than in `before`, by its name."""
+    """Map the name of each counter that is larger in `after` than in `before` to the increase."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
 
@@ -90,8 +90,8 @@ def read_machine() -> Machine:
 
 
 def read_counters() -> dict[str, int]:
-    """Return the kernel's counters of the groups TcpExt and Tcp (in /proc/net/netstat and /proc/net/snmp) by
-    name; empty if the files cannot be read."""
+    """Return the kernel's TcpExt and Tcp counters (in /proc/net/netstat and /proc/net/snmp), keyed by name;
+    empty if the files cannot be read."""
     found: dict[str, int] = {}
     for path, group in COUNTER_FILES:
         rows = [line.split() for line in _lines(path) if line.startswith(f"{group}:")]
@@ -136,7 +136,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Return the listeners that this user may inspect, by inode: MPTCP ones, and TCP ones in `inodes`."""
+    """Map inodes to listeners that this user may inspect: TCP listeners in `inodes`, and MPTCP listeners."""
     found: dict[str, LocalListener] = {}
     own = os.readlink("/proc/self/ns/net")
     # No file lists MPTCP sockets, but this file counts them.
@@ -186,7 +186,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Duplicate a socket of another process. Return None if it is not a socket or access is forbidden."""
+    """Duplicate a socket of process `pid`. Return None for other types of file or if access is forbidden."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
