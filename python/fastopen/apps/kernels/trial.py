@@ -1,4 +1,4 @@
-"""Test a new kernel by booting it twice: it must run in virtual time and print the same text both times."""
+"""Test a new kernel by booting it twice: it must run in virtual time and print the same text each time."""
 
 import subprocess
 import time

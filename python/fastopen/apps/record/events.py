@@ -44,7 +44,7 @@ class NetworkExchange:
 @dataclass
 class Log:
     """The requests of one page load, in the order in which they began. `load_at` and `content_at` are the
-    times of the events `load` and `DOMContentLoaded`, in seconds of the browser's clock; None before."""
+    times of the events `load` and `DOMContentLoaded` in seconds of the browser's clock; None before them."""
 
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None

@@ -136,7 +136,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Map the names of the counters of the server's kernel that grew to their growth over all repeats."""
+        """Return the nonzero growth of the server kernel's counters over all repeats, keyed by name."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER

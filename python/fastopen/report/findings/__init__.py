@@ -43,7 +43,7 @@ def finders() -> Sequence[ModuleType]:
 
 
 def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
-    """Yield the findings of a page, as reports order them; if `severity` is given, only those of it."""
+    """Yield the findings of a page in the order of reports; only those of `severity` if it is given."""
     for module in finders():
         if severity in (None, module.SEVERITY):
             for finding in module.findings(results, page):

@@ -59,8 +59,8 @@ def replace_by_front(
     """Replace this process with the module `apps.programs.front`, which runs `command` with TCP Fast Open.
 
     `program` is the path of the Rust program that starts and watches the command. `report` is the file for
-    the report, and `pcap` the file for captured packets; None for no file. Empty `report` first. `settings`
-    are further settings of the module. Raises InputError or MachineError if `report` cannot be written."""
+    the report, emptied first, and `pcap` the file for captured packets; None for no file. `settings` are
+    further settings of the module. Raises InputError or MachineError if `report` cannot be written."""
     if report is not None:
         if report.is_dir():
             raise InputError("is a folder", str(report), "give a file")
