@@ -34,7 +34,7 @@ class KernelSource:
     """The version of the package; empty if the user gave the source, whose Makefile has the version."""
     identity: str
     fetch: Callable[[], Path]
-    """Returns the path of the folder, tarball or package. Raises MachineError if its download fails."""
+    """Returns the folder, tarball or package, downloaded if necessary. Raises MachineError if that fails."""
     sha256: str | None = None
     """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 

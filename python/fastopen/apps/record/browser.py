@@ -167,7 +167,7 @@ def _first_line(error: Exception) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host that has none in `exchanges`. Map the host to the time in ms."""
+    """Measure TCP handshakes with hosts that have none in `exchanges`. Return times in ms, keyed by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:
