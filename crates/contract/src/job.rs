@@ -248,7 +248,7 @@ impl LinkDirection {
     }
 
     /// Converts the settings to those of the link emulator `fastopen_link`. `delay` is the one-way delay, and
-    /// `seed` seeds random losses and jitter. Errors begin with `way` and the wrong key, such as `down.loss`.
+    /// `seed` seeds all randomness. Errors begin with the direction (`way`) and the key, such as `down.loss`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -356,7 +356,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the QUIC settings; `None` without HTTP/3, or if QUIC does not support `congestion_control`.
+    /// Returns the QUIC settings; `None` without HTTP/3, or if quinn does not support `congestion_control`.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -458,7 +458,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with headers. An unrecorded URL query gets the response to the most similar query.
+    /// Recorded responses with headers. URLs with unrecorded queries get the most similar URL's response.
     Recorded,
 }
 

@@ -245,7 +245,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of reasons why a load is not a valid sample. The Python code adds `fault`: the program failed.
+/// The kinds of reasons why a load is not a valid sample. Python adds `fault`, for a failure of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -360,7 +360,7 @@ pub struct ConnectionRecord {
     pub address: Option<IpAddr>,
 }
 
-/// Packet counts of a QUIC connection, from the sockets, or from the network interface of an external client.
+/// Packet counts of a QUIC connection, taken at the sockets or, for an external client, at its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -394,7 +394,7 @@ impl From<QuicEvidence> for QuicEnd {
     }
 }
 
-/// Values of `TCP_INFO` at the origin's end of a connection at one time.
+/// Values of `TCP_INFO` at the origin's end of a connection, read at the time `at_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSample {

@@ -1,5 +1,4 @@
-//! Tests jobs and records with golden documents, and with the cases that `tools/generate.py` derives from
-//! them.
+//! Tests jobs and records with golden documents, and with cases that `tools/generate.py` derives from these.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Measures the CPU time in nanoseconds that the link model needs to offer and release a packet.
+//! Measures the time in nanoseconds that the link model takes to accept and release a packet.
 //!
 //! `cargo bench -p fastopen-link` prints one line for each case. Packets of 1500 bytes are offered as fast as
 //! the link accepts them. The payload has the size of a buffer handle. Packets that are due are released
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Returns a middlebox's time for `packet` in nanoseconds: the mean over 1000 copies in the fastest run.
+/// Returns the time in ns that a middlebox takes for `packet`: the mean over 1000 copies in the fastest run.
 fn crossing(packet: &[u8]) -> f64 {
     let rule = PathRule { behaviour: Behaviour::StripOption, hosts: None };
     let mut middlebox = Middlebox::new(rule);
@@ -77,8 +77,7 @@ fn crossing(packet: &[u8]) -> f64 {
     best.as_nanos() as f64 / 1000.0
 }
 
-/// Returns an IPv4 packet with a TCP segment that has these flags, a Fast Open option and `data` bytes of
-/// data.
+/// Returns an IPv4 packet whose TCP segment has these flags, a Fast Open option and `data` bytes of payload.
 fn segment(flags: u8, data: usize) -> Vec<u8> {
     let length = (52 + data) as u16;
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1];

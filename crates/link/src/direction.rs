@@ -14,12 +14,12 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages, such as loss and the queue, stored until they leave the link.
     departures: DelayLine<P>,
-    /// Time at which a stage next releases a queued packet, and the stage's index; `None` if none is queued.
+    /// Time of the next release from a stage's queue, and the stage's index; `None` if no packet is queued.
     due: Option<(Nanos, usize)>,
     /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
-    /// The model's current time. It moves forward when a packet enters the link or leaves one of its queues.
+    /// The model's current time. It moves forward when a packet enters the link or a stage releases one.
     now: Nanos,
 }
 
@@ -82,7 +82,7 @@ impl Stats {
 }
 
 impl<P: Datagram> Direction<P> {
-    /// Creates an idle direction without a middlebox. If the rate is a recorded trace, it starts at `start`.
+    /// Creates an idle direction without a middlebox. If the rate is a trace, the trace begins at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
         Self::of(stages(config, start, None), start)
     }
@@ -114,8 +114,8 @@ impl<P> Direction<P> {
     /// Sends a packet into the link at `now`. `bytes` is the length of the IP packet. If `now` is smaller
     /// than in an earlier call, the largest time so far is used instead.
     ///
-    /// `extra_delay` is added to the link's delay: it is the one-way delay between the link and the packet's
-    /// host. Packets of near hosts can overtake packets of distant hosts.
+    /// `extra_delay` is the one-way delay between the link and the packet's host, and is added to the link's
+    /// delay. Packets of near hosts can overtake packets of distant hosts.
     ///
     /// # Errors
     /// Returns [`Dropped`] if the link drops the packet at once. Later drops are only counted.

@@ -216,7 +216,7 @@ pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns the offset of the source address and the size of an address in bytes. The destination follows.
+/// Returns the source address's offset and the size of an address in bytes. The destination address follows.
 fn addresses(ip: &[u8]) -> (usize, usize) {
     if ip[0] >> 4 == 6 { (8, 16) } else { (12, 4) }
 }

@@ -29,7 +29,7 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// Returns the type of the first packet in `bytes`, and the rest if another packet can follow it; `None` for
+/// Returns the first packet's type, and the bytes after the packet if another packet can follow; `None` for
 /// padding, Version Negotiation and incomplete headers. The fixed bit may be clear (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
@@ -63,13 +63,13 @@ fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits off a field that follows its length byte, such as a connection ID; `None` if it is cut off.
+/// Splits off a field with a one-byte length prefix, such as a connection ID; `None` if it is cut off.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())
 }
 
-/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if it is cut off.
+/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the other bytes; `None` if cut off.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

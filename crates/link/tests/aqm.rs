@@ -68,7 +68,8 @@ fn longest(offers: &[Offer], released: &[(Nanos, usize)], flow: u16) -> Nanos {
     of_flow.map(|(at, number)| at - offers[*number].at).max().unwrap()
 }
 
-/// Returns the times of drops. A packet is dropped at the time when the packet before it is released.
+/// Returns the time of each drop, found by a gap in the numbers of the released packets. A packet is dropped
+/// when the queue's next packet is dequeued, which is when the wire releases the packet before the gap.
 fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
     let dropped_before = |pair: &[(Nanos, usize)]| std::iter::repeat_n(pair[0].0, pair[1].1 - pair[0].1 - 1);
     released.windows(2).flat_map(dropped_before).collect()

@@ -59,7 +59,7 @@ fn packet(way: Way, flags: u8, ack: u32, options: &[u8], payload: &[u8]) -> Vec<
     ip
 }
 
-/// Returns the pseudo header for a segment of `length` bytes, and the segment.
+/// Returns the pseudo header of the packet `ip` for a TCP segment of `length` bytes, then the segment.
 fn pseudo(ip: &[u8], length: u16) -> Vec<u8> {
     [&ip[12..20], &[0, 6], &length.to_be_bytes(), &ip[20..]].concat()
 }
@@ -96,8 +96,7 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
     }
 }
 
-/// Returns the sum of RFC 1071 over pairs of bytes. The sum is 0xffff if the bytes include their correct
-/// checksum.
+/// Returns the sum of RFC 1071 over pairs of bytes: 0xffff if the bytes include their correct checksum.
 fn sum(words: &[u8]) -> u16 {
     let mut sum: u32 =
         words.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -429,8 +428,8 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
 }
 
-/// Returns the packet with an IPv6 header instead, and a correct checksum. The IPv6 addresses end with the
-/// IPv4 addresses.
+/// Returns the IPv4 packet `ip` with an IPv6 header and a correct checksum instead. The IPv6 addresses end
+/// with the IPv4 addresses.
 fn over_ipv6(ip: &[u8]) -> Vec<u8> {
     let payload = &ip[20..];
     let mut packet = vec![0x60, 0, 0, 0];

@@ -67,7 +67,7 @@ struct Outcome {
     stats: Stats,
 }
 
-/// Offers all packets, and releases the packets that are due at the time of each offer, as a driver does.
+/// Offers all packets. Releases due packets before each offer, as a driver does, and the rest at the end.
 fn run(config: &DirectionConfig, offers: &[Offer]) -> Outcome {
     let mut link = Direction::new(config, 0);
     let (mut released, mut dropped) = (Vec::new(), Vec::new());

@@ -18,7 +18,7 @@ pub fn allows(request: &HeaderMap, recorded: &HeaderMap) -> bool {
     allowed.is_some_and(|allowed| allowed == "*" || Some(allowed) == request.get(ORIGIN))
 }
 
-/// Sets headers that let the requesting origin read the response; none for a request without `Origin`.
+/// Sets headers that let the requesting origin read the response. Sets none if the request has no `Origin`.
 pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     let Some(origin) = request.get(ORIGIN) else { return };
     response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

@@ -41,8 +41,8 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest DNS message in bytes (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// Maximum number of concurrent queries over HTTPS: more than any page has hosts. An unanswered query keeps
-/// its stream, and must not delay other queries.
+/// Maximum number of concurrent queries over HTTPS. It exceeds the number of hosts of any page, so that
+/// unanswered queries, which keep their streams, do not delay other queries.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a DNS record in seconds: longer than any page load.
 const LIFETIME_S: u32 = 86_400;

@@ -1,4 +1,5 @@
-//! Stores the open TCP sockets of one end by four-tuple, and the last `TCP_INFO` of closed sockets.
+//! Stores the TCP sockets of one end (client or origins) of the emulated network, keyed by four-tuple: the
+//! open sockets, and the last `TCP_INFO` of closed sockets.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -15,8 +16,8 @@ use tokio::net::TcpStream;
 
 use crate::watch_cell::WatchCell;
 
-/// Addresses and ports of both ends, which identify a connection. A client's port does not identify it,
-/// because the kernel uses the same port for several destinations.
+/// Addresses and ports of both ends, which identify a connection. The client's port is not enough, because
+/// the kernel uses the same port for several destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
     /// The client's address and port.
@@ -97,9 +98,9 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Wraps a connection that was accepted just now, as [`ObservedStream::new`] does. Prevents the read that
-    /// tokio would try immediately, which costs a system call. There must be no `await` between accept and
-    /// this call: epoll reports available data only once, and an earlier report would be lost.
+    /// Wraps a newly accepted connection like [`ObservedStream::new`]. Prevents the read that tokio would try
+    /// immediately, which costs a system call. There must be no `await` between accept and this call: epoll
+    /// reports available data only once, and an earlier report would be lost.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Self::new(stream, four_tuple, table);
         stream.clear_readiness();
@@ -111,8 +112,8 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the first received bytes, and returns true if they start with `bytes`: at most 4 bytes,
-    /// which must arrive together. Does not consume the received bytes.
+    /// Waits for the first received bytes, and returns true if they start with `bytes`. These are at most 4
+    /// bytes, and must arrive together. Does not consume the received bytes.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
@@ -193,7 +194,7 @@ impl AsyncWrite for ObservedStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Does nothing, because the owner then drops the stream, which closes both directions.
+    /// Does nothing, because the owner drops the stream next, which closes both directions.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,8 +1,8 @@
 //! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. They are deterministic: their
 //! decision on a packet depends only on the time, the packet, its direction and earlier packets.
 //!
-//! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
-//! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
+//! The middlebox stands between the access link and the hosts. Packets from the client pass the link's queue
+//! first; packets from the hosts pass the middlebox first. See `docs/paths.md` for the effects on Linux.
 
 mod hello;
 mod udp;
@@ -69,7 +69,7 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Drops a client's datagrams with QUIC Initial packets, except the first one, until the host answers.
+    /// Until the host answers, drops a client's datagrams with QUIC Initial packets, except the first one.
     DropLargeUdp,
     /// Drops all TCP segments and UDP datagrams over IPv6.
     BlockIpv6,
@@ -318,7 +318,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Applies `change` to the header bytes `start..end`, and updates the checksum (RFC 1624, equation 3).
+    /// Applies `change` to the TCP header's bytes `start..end`. Updates the checksum (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {

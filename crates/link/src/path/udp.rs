@@ -113,8 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. Until the host answers, it drops a
-    /// client's datagrams with Initial packets (`begins`), except for the flow's first such datagram.
+    /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. `begins` is true if this is a client's
+    /// datagram with an Initial packet: only the first one of a flow is forwarded until the host answers.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -1,7 +1,7 @@
 //! Keeps packets in a queue with active queue management (AQM), which may drop packets when it dequeues them.
 //!
 //! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
-//! queue: the next packet is dequeued when the wire is free, and its sojourn time ends then.
+//! queue: when the wire is free, the next packet is dequeued, which ends the packet's sojourn time.
 
 use serde::Deserialize;
 

@@ -4,9 +4,9 @@
 //! `net/sched/sch_netem.c`). A uniform delay differs from the mean by at most the jitter. A normal delay has
 //! the jitter as standard deviation. A delay is never below 0.
 //!
-//! netem lets packets with jitter overtake each other. If it also has a `rate`, it removes the jitter of
-//! every packet that waits. Here packets keep their order unless `reorder` is set: a packet that would
-//! overtake another one arrives at the same time as that one instead, as if a queue caused the jitter.
+//! netem lets packets with jitter overtake each other. With a `rate`, netem also removes the jitter of every
+//! packet that waits. Here packets keep their order unless `reorder` is set: a packet that would overtake an
+//! earlier packet arrives at the same time as the earlier one instead, as if a queue caused the jitter.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,7 +24,7 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// Maximum of the standard deviation (normal) or of the deviation (uniform): a minute, in nanoseconds.
+    /// Maximum standard deviation (normal) or maximum distance from the mean (uniform): a minute, in ns.
     pub const MAX: Nanos = 60_000_000_000;
 
     /// Draws the difference between the next packet's delay and the mean, in nanoseconds.

@@ -8,9 +8,9 @@ use crate::stage::{Downstream, Packet, Stage, Verdict};
 
 pub(crate) struct FixedRate {
     bit_per_s: u64,
-    /// Time at which the transmission of all packets so far ends, rounded down.
+    /// Time at which the last packet's transmission ends, rounded down to a nanosecond.
     free_at: Nanos,
-    /// Part of a nanosecond that rounding cuts off from the end time `free_at`, in units of 1/`bit_per_s` ns.
+    /// Fraction of a nanosecond by which `free_at` was rounded down, in units of 1/`bit_per_s` ns.
     remainder: u64,
 }
 

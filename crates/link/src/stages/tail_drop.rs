@@ -19,7 +19,7 @@ use crate::{DropCause, Nanos};
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,
-    /// Start of serialisation and bytes of each waiting packet, the earliest first.
+    /// For each waiting packet, the earliest first: when its serialisation starts, and its size in bytes.
     packets: VecDeque<(Nanos, u32)>,
 }
 

@@ -25,7 +25,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Latest permitted time of a trace: a day, in milliseconds.
+    /// Latest permitted time in a trace, in milliseconds after the start of the trace: a day.
     pub const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
     /// Creates a trace from times in milliseconds after its start.

@@ -46,7 +46,7 @@ impl FrameCounters {
     }
 
     /// Returns the number of bytes of the stream's body that have been read, including incomplete DATA
-    /// frames. Calls `waker` once, when more have been read.
+    /// frames. Calls `waker` once, when more bytes have been read.
     pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
         let bytes = self.stream(id).read.body_bytes;
         self.waiting.insert(id, (bytes, waker.clone()));

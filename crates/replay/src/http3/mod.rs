@@ -22,7 +22,7 @@ use crate::priority::Priority;
 
 const READ_BYTES: usize = 65_536;
 
-/// The traffic and priority of each request stream of a connection, at one end.
+/// The traffic and priority of each request stream of a connection, as recorded at one end of the connection.
 #[derive(Clone, Default)]
 pub struct StreamTable(Arc<Mutex<Streams>>);
 
@@ -149,7 +149,7 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Wraps a connection. `table` counts the traffic of requests, and `early` has the state of early data.
+    /// Wraps a connection. `table` counts the traffic of requests, and `early` holds the state of early data.
     ///
     /// If `early` is [`Early::Pending`], the server may still reject early data. The client then drops this
     /// wrapper and creates another for the same connection. So this wrapper never closes the connection, and

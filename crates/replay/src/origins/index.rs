@@ -1,5 +1,5 @@
 //! Finds the resource with which an origin answers a request: by host, method and path, then by port and
-//! query. Optionally, an unknown URL gets the resource of a similar one, such as another size of a picture.
+//! query. Optionally, an unknown URL gets the resource of a similar URL, such as a picture in another size.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ impl Candidate {
 }
 
 /// Returns true for a POST whose response no script can read (`Navigator.sendBeacon`, `ping`). Browsers
-/// without these features request an image instead, so a recording may contain the same report as a GET.
+/// without these features request an image instead, so a recording may contain the beacon as a GET.
 fn is_beacon(request: &Parts) -> bool {
     let is = |name: &str, value: &str| request.headers.get(name).is_some_and(|field| field == value);
     request.method == Method::POST && is("sec-fetch-mode", "no-cors") && is("sec-fetch-dest", "empty")

@@ -32,7 +32,7 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
-    /// The IP versions of all hosts.
+    /// The IP versions of which every host has an address.
     pub ip: ip::Versions,
     /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,
@@ -188,7 +188,7 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Creates a 404 response, or a 204 that permits a CORS preflight, because recordings may lack preflights.
+/// Creates a 404 response or, for a CORS preflight, a 204 that permits it: recordings may lack preflights.
 pub(super) fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

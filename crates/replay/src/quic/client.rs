@@ -63,7 +63,7 @@ impl Connected {
 
 impl QuicClient {
     /// Creates a client that trusts only `authority` and has no tickets yet, with room for tickets of `hosts`
-    /// hosts. With `early`, it sends early data if it has a ticket. `clock` determines the age of tickets.
+    /// hosts. If `early` is true, it uses tickets to send early data. `clock` determines the age of tickets.
     ///
     /// # Errors
     /// Returns an error if the authority's certificate is invalid.
@@ -91,7 +91,7 @@ impl QuicClient {
     }
 
     /// Opens a connection to `host` at `address`, and counts its packets in `table`. `port` is the client's
-    /// port; `None` if the kernel chooses it. Calls `begun` with the addresses before the handshake. Returns
+    /// port; `None` if the kernel chooses it. Calls `begun` with the four-tuple before the handshake. Returns
     /// when the connection can carry a request: at once if it may send early data, else after the handshake.
     ///
     /// # Errors
@@ -123,8 +123,8 @@ impl QuicClient {
         Ok(Connected { _opened: opened, connection, four_tuple, early, provider, certified, endpoint })
     }
 
-    /// Connects to a host, waits for `tickets` session tickets and, if origins issue them, as many address
-    /// tokens, and closes the connection. Waits without limit if fewer arrive. Later connections use them.
+    /// Connects to a host to get tickets and tokens for later connections. Waits, without a time limit, for
+    /// `tickets` session tickets and, if origins issue address tokens, as many tokens. Closes the connection.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened or the handshake fails.

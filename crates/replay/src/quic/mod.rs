@@ -108,8 +108,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes the TLS handshake of a QUIC connection. quinn does not report the cipher suite and the group:
-/// they are the first in `provider` (for TLS 1.3), which both ends prefer. The other arguments become fields.
+/// Describes the TLS handshake of a QUIC connection. quinn does not report the cipher suite and the group, so
+/// uses the first of each in `provider` (for TLS 1.3), which both ends prefer. Copies the other arguments.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

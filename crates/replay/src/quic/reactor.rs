@@ -24,12 +24,12 @@ struct Reactor {
     /// True if the thread has a [`Runtime`], which sends the queued datagrams.
     running: bool,
     queued: VecDeque<Queued>,
-    /// Time at which the last flush found a socket's buffer full; `None` if it did not.
+    /// Time at which the last flush found a socket's buffer full; `None` if no buffer was full.
     full_ns: Option<u64>,
     /// Number of times that the thread was about to wait because no task was ready.
     turn: u64,
     waking: Vec<Waker>,
-    /// Wakers of the set timers, by deadline on the monotonic clock and by timer number.
+    /// Wakers of the set timers. The key is the wake-up time on the monotonic clock and the timer's number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
     /// The kernel timer; `None` before its first use, and if file descriptors are exhausted.
@@ -81,7 +81,7 @@ pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }
 
-/// Queues a datagram to the addresses of `transmit`. It is sent before the thread waits.
+/// Queues a datagram, which is sent before the thread waits. `transmit` has its addresses and ECN codepoint.
 pub(super) fn send(socket: &Arc<Datagrams>, transmit: &Transmit<'_>, datagram: &[u8]) {
     let transmit = Transmit { contents: &[], segment_size: None, ..transmit.clone() };
     let queued = Queued { socket: socket.clone(), datagram: datagram.to_vec(), transmit };
@@ -116,8 +116,8 @@ impl Timer {
         Self { at_ns, number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at the deadline. If it is already set to an earlier time, it wakes the
-    /// task then, and the task must set it again. This saves work, because most packets postpone a deadline.
+    /// Sets the timer to wake a task at the deadline. A timer that is set to an earlier time
+    /// stays so, and the task must set it again then: this saves work, because most packets postpone deadlines.
     pub(super) fn arm(&mut self, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {
@@ -187,7 +187,7 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops those with other errors.
+    /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops unsendable datagrams.
     fn flush(&mut self) {
         // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {

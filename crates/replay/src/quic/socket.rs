@@ -15,7 +15,7 @@ use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// Size of a UDP socket's buffers in bytes. It is large, because they do not grow, unlike TCP's buffers.
+/// Size of a UDP socket's buffers in bytes. Large, because UDP's buffers, unlike TCP's, do not grow.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A UDP socket in a tokio runtime, which never fragments datagrams.
@@ -73,7 +73,7 @@ pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
     /// The address and port of the server, if this is a client's socket; `None` for a socket of servers.
     origin: Option<SocketAddr>,
-    /// Value of [`reactor::turn`] when the socket was created. [`FirstFlight`] waits until it changes.
+    /// Value of [`reactor::turn`] when the socket was created. [`FirstFlight`] waits for a larger value.
     turn: u64,
     table: Arc<QuicTable>,
 }
@@ -152,7 +152,7 @@ impl AsyncUdpSocket for CountedSocket {
 }
 
 /// Delays a client's first datagram until all ready tasks have run, so that the first datagrams contain all
-/// early data. After that, it always reports a writable socket, because the reactor queues datagrams.
+/// early data. After that, always reports that the socket is writable, because the reactor queues datagrams.
 #[derive(Debug)]
 struct FirstFlight(Arc<CountedSocket>);
 
@@ -185,8 +185,8 @@ mod tests {
         });
     }
 
-    /// Checks that a server bound to `any` receives a client's datagrams sent to `own` in order, with ECN
-    /// mark and destination address, and that its reply arrives from `own`.
+    /// Checks that a server bound to the wildcard address `any` receives the datagrams that a client sends to
+    /// the local address `own`, in order, with ECN mark and destination, and that its reply comes from `own`.
     async fn exchange(any: IpAddr, own: IpAddr) {
         let any = SocketAddr::new(any, 0);
         let server = Datagrams::bind(any, None).expect("it binds");

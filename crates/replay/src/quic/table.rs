@@ -1,4 +1,5 @@
-//! Stores one end's QUIC connections by four-tuple: handles to open connections, and all packet counts.
+//! Stores the QUIC connections of one end (client or origins) of the emulated network, keyed by four-tuple:
+//! handles to open connections, and the packet counts of all connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the counters of a connection, even if a middlebox has changed the client's port since.
+    /// Returns a connection's counters, even if a middlebox has changed the client's port since the start.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));

@@ -46,8 +46,8 @@ impl Session {
     }
 }
 
-/// The sessions of all origins, by ticket. The store has no size limit, because evictions would cause full
-/// handshakes at random. Sessions are forgotten between loads.
+/// The sessions of all origins, keyed by ticket. The store has no size limit, because evictions would cause
+/// full handshakes at random. Sessions are forgotten between loads.
 #[derive(Debug, Default)]
 pub struct Sessions(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
 

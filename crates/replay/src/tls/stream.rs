@@ -1,7 +1,7 @@
 //! Runs TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
 //!
 //! Existing adapters for rustls return a server's stream only when the handshake is complete. So the response
-//! to early data comes a round trip later than possible. Here a server reads early data before the handshake
+//! to early data comes a round trip later than necessary. Here a server reads early data before the handshake
 //! is complete, and responds half a round trip after the client began ("0.5 RTT" data). A client writes its
 //! `ClientHello` together with its first request.
 
@@ -64,7 +64,7 @@ impl Secured {
 pub struct TlsStream<S> {
     io: S,
     tls: Connection,
-    /// Header of the first record that the client sent, which holds the `ClientHello`.
+    /// Header of the client's first record. This record holds the `ClientHello`.
     hello: Vec<u8>,
     /// Early data that a client has written, stored to be sent again if the server rejects it.
     early_written: Vec<u8>,
@@ -369,7 +369,7 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
 struct NonBlocking<'a, 'b, S> {
     io: &'a mut S,
     context: &'a mut Context<'b>,
-    /// Collects the header of the first record; `None` in the direction from server to client.
+    /// Collects the header of the client's first record; `None` in the direction from server to client.
     hello: Option<&'a mut Vec<u8>>,
 }
 

@@ -19,7 +19,7 @@ const MOST: usize = 16_384;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// The handshake states that one end reported, in order.
+/// The states of the handshake that one end of a connection reported, in the order of the reports.
 type Handshakes = Arc<Mutex<Vec<Handshake>>>;
 
 struct Pair {
@@ -81,8 +81,7 @@ impl Pair {
         TlsStream::accept(self.server.clone(), pipe, collecting(handshakes)).await
     }
 
-    /// Sends a request as early data and reads the response. Returns the last states that client and server
-    /// reported.
+    /// Sends a request as early data and reads the response. Returns each end's last reported state.
     async fn exchange(&self, pipe_bytes: usize) -> (Handshake, Handshake) {
         let (near, far) = duplex(pipe_bytes);
         let (at_client, at_server) = (Handshakes::default(), Handshakes::default());
