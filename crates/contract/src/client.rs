@@ -33,7 +33,7 @@ pub struct Capabilities {
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
-    /// True if the client polls the clock in a loop: it never ends unless each reading advances virtual time.
+    /// True if the client polls the clock in loops that never end unless each reading advances virtual time.
     pub polls_clock: bool,
     /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,

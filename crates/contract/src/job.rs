@@ -248,7 +248,7 @@ impl LinkDirection {
     }
 
     /// Converts the settings to those of the link emulator `fastopen_link`. `delay` is the one-way delay, and
-    /// `seed` seeds all randomness. Errors begin with the direction (`way`) and the key, such as `down.loss`.
+    /// `seed` seeds all randomness. Errors begin with the direction (`way`) and wrong key, as in `down.loss`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {

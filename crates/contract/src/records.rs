@@ -331,7 +331,7 @@ pub struct RequestRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
-    /// The client used the response without a request.
+    /// The client used the response without sending a request.
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
@@ -360,7 +360,7 @@ pub struct ConnectionRecord {
     pub address: Option<IpAddr>,
 }
 
-/// Packet counts of a QUIC connection, taken at the sockets or, for an external client, at its interface.
+/// Packet counts of a QUIC connection, from the sockets or, for an external client, its network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {

@@ -77,7 +77,7 @@ pub enum FloodCookies {
     Valid,
 }
 
-/// The results of a [`TransactionsPlan`]. If they are invalid, `invalid` has the reasons.
+/// The results of a [`TransactionsPlan`]. If they are invalid, `invalid` lists the reasons.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsRecord {

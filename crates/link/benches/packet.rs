@@ -1,8 +1,8 @@
 //! Measures the time in nanoseconds that the link model takes to accept and release a packet.
 //!
 //! `cargo bench -p fastopen-link` prints one line for each case. Packets of 1500 bytes are offered as fast as
-//! the link accepts them. The payload has the size of a buffer handle. Packets that are due are released
-//! after every offer.
+//! the link accepts them. The payload is a number, as large as a buffer handle. Packets that are due are
+//! released after every offer.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -83,8 +83,8 @@ pub trait Stage<P>: Send {
         None
     }
 
-    /// Removes and returns a packet that this stage keeps, or `None` if it dropped every packet that was due.
-    /// Drops are counted in the statistics of `_rest`. `_now` is the time from [`Stage::next_due`].
+    /// Removes and returns a packet that this stage keeps, or `None` if the stage dropped every due packet.
+    /// The stage counts its drops in `_rest.stats`. `_now` is the time from [`Stage::next_due`].
     fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }

@@ -112,8 +112,8 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the first received bytes, and returns true if they start with `bytes`. These are at most 4
-    /// bytes, and must arrive together. Does not consume the received bytes.
+    /// Waits for the first received bytes, and returns true if they start with `bytes`, which must be at most
+    /// 4 bytes and arrive together. Does not consume the received bytes.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))

@@ -56,7 +56,7 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops packets if `CoDel` requires it, then removes one. Other flows' queues hold `backlog` bytes.
+    /// Drops packets as `CoDel` requires, then takes the next one. Other flows' queues hold `backlog` bytes.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {

@@ -33,7 +33,7 @@ pub(super) struct FlowQueues<P> {
     /// True for FQ-CoDel, which manages the queues with `CoDel`; false for DRR.
     managed: bool,
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Indices of queues that have become non-empty, served before those in `old`. DRR uses only `old`.
+    /// Indices of queues that have just become non-empty, served before those in `old`. DRR uses only `old`.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,

@@ -1,5 +1,5 @@
-//! Implements HTTP/2 for the origin servers and the page loader: the `h2` crate, with Chromium's flow-control
-//! windows, and responses in the order of their priorities.
+//! Implements HTTP/2 for the origin servers and the page loader with the `h2` crate: uses Chromium's
+//! flow-control windows, and sends responses in the order of their priorities.
 
 pub mod cork;
 pub mod frame_counters;

@@ -111,7 +111,7 @@ fn poll_pending<T>(
 
 type Bidirectional = (quinn::SendStream, quinn::RecvStream);
 
-/// The outcome of a client's early data.
+/// The state of a client's early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Early {
     /// The handshake is not complete.

@@ -132,8 +132,8 @@ impl Origins {
     }
 
     /// Begins a page load: clears the log and the counts of requests for each resource. `encrypted` is true
-    /// to use TLS. `ticket_use` is the permitted use of the session tickets that clients get from now on.
-    /// Unless this is [`SessionStart::Early`], origins also reject early data. `visit` is true for a visit
+    /// to use TLS. `ticket_use` is the permitted use of the session tickets that clients get from now on;
+    /// unless that is [`SessionStart::Early`], origins also reject early data. `visit` is true for a visit
     /// before the measured load. Origins then answer requests only after the handshake, so that clients get
     /// tickets before the response.
     pub fn begin(&self, encrypted: bool, ticket_use: SessionStart, visit: bool) {

@@ -30,15 +30,15 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Site {
-    /// Every resource by its index in the page, as served in cleartext.
+    /// All resources of the page, in the page's order, as served in cleartext.
     pub resources: Vec<ServedResource>,
     /// The IP versions of which every host has an address.
     pub ip: ip::Versions,
     /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,
-    /// True to keep HTTP/1 connections open.
+    /// True to keep HTTP/1 connections open after a response.
     pub keep_alive: bool,
-    /// True if each address serves one connection at a time, in the order in which they were accepted.
+    /// True if each address serves its connections one at a time, in the order in which they were accepted.
     /// Then `keep_alive` must be false, because an idle connection would block all others.
     pub single_threaded: bool,
     /// Length of a listener's Fast Open queue (see [`fastopen_netns::tcp::set_fastopen_queue`]).
@@ -51,7 +51,7 @@ pub struct Site {
     /// True to answer a request for an unknown URL with the resource of the most similar known URL.
     pub accepts_similar_urls: bool,
     /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
-    /// the host ignores priorities, and has at most six images in flight.
+    /// the host ignores priorities, and requests at most six images at a time.
     pub alt_svc: bool,
     /// The resolver; `None` if clients know all addresses.
     pub names: Option<Names>,
@@ -62,7 +62,7 @@ pub struct Site {
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
-    /// The resources as served in loads with TLS. The URLs in their bodies differ from cleartext loads.
+    /// The resources as served in loads with TLS. The URLs in their bodies differ from those in cleartext.
     pub resources: Vec<ServedResource>,
     /// The connections that use TLS: all, or those that start with a TLS record.
     pub security: Security,

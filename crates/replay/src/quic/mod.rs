@@ -108,8 +108,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes the TLS handshake of a QUIC connection. quinn does not report the cipher suite and the group, so
-/// uses the first of each in `provider` (for TLS 1.3), which both ends prefer. Copies the other arguments.
+/// Describes the TLS handshake of a QUIC connection. Takes the cipher suite and the group, which quinn does
+/// not report, from `provider`: both ends prefer its first TLS 1.3 cipher suite and its first group.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

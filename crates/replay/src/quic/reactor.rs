@@ -81,7 +81,7 @@ pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }
 
-/// Queues a datagram, which is sent before the thread waits. `transmit` has its addresses and ECN codepoint.
+/// Queues a datagram with the addresses and ECN codepoint of `transmit`. It is sent before the thread waits.
 pub(super) fn send(socket: &Arc<Datagrams>, transmit: &Transmit<'_>, datagram: &[u8]) {
     let transmit = Transmit { contents: &[], segment_size: None, ..transmit.clone() };
     let queued = Queued { socket: socket.clone(), datagram: datagram.to_vec(), transmit };
@@ -116,8 +116,9 @@ impl Timer {
         Self { at_ns, number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at the deadline. A timer that is set to an earlier time
-    /// stays so, and the task must set it again then: this saves work, because most packets postpone deadlines.
+    /// Sets the timer to wake a task at the deadline. If the timer is already set to an earlier
+    /// time, does not change that time: the task wakes early and must set the timer again. This saves work,
+    /// because most packets postpone a deadline.
     pub(super) fn arm(&mut self, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {

@@ -41,7 +41,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns a connection's counters, even if a middlebox has changed the client's port since the start.
+    /// Returns the counters of a connection, even if a middlebox has changed the client's port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));
