@@ -45,8 +45,7 @@ pub enum DropCause {
 
 /// Counts of packets and bytes since the direction was created.
 ///
-/// Every offered packet is counted in exactly one of `packets`, `dropped_queue`, `dropped_loss` and
-/// `dropped_path`.
+/// Every offered packet is counted once: in `packets` or in one of the fields `dropped_*`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets that were accepted: released or still in flight.

@@ -25,8 +25,7 @@ pub use self::client::{Connected, QuicClient};
 pub use self::reactor::Runtime;
 pub(crate) use self::server::QuicOrigin;
 
-/// Size of a full datagram in bytes: the minimum that every path carries (RFC 9000 section 14.1). Larger
-/// sizes are not probed.
+/// Size of a full datagram in bytes: every path carries it (RFC 9000 section 14.1). No larger size is probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.

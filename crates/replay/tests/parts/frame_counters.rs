@@ -23,7 +23,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a client's bytes: preface and SETTINGS, then a request with a body, and a request whose
-/// header section has two frames.
+/// header section spans two frames.
 fn requests() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     [

@@ -1,4 +1,4 @@
-//! Tests parts of the origin servers and of the loader's TLS and HTTP one by one.
+//! Tests individual parts of the origin servers, and of the page loader's TLS and HTTP.
 
 mod caching;
 mod cors;
