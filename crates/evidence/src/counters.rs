@@ -80,8 +80,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Counts the TCP connections that may have retransmitted a SYN; 0 if no delay reaches the timeout. Linux
-    /// retransmits a SYN without its data, so both ends may disagree on whether it carried data.
+    /// Counts the TCP connections that may have retransmitted a SYN; 0 if RTT and queueing cannot reach 1 s.
+    /// Linux retransmits a SYN without its data, so both ends may disagree on whether it carried data.
     pub(super) fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));

@@ -37,7 +37,7 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Describes the fault if lookups over TCP did not use exactly one connection with the wanted protocol.
+    /// Describes the fault if lookups over TCP did not use exactly one connection with the expected protocol.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.job.is_foreign() || !answered || !self.job.network.names.is_over_tcp() {

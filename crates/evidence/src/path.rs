@@ -128,7 +128,7 @@ impl Observations<'_> {
     }
 
     /// Yields the connections on which a middlebox keeps one end from getting answers. Yields none if the job
-    /// turns off the kernel's detection of black holes. `end` returns the `TCP_INFO` of the cut-off end.
+    /// turns off the kernel's detection of black holes. `end` returns the `TCP_INFO` of this end.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,

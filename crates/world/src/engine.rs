@@ -34,8 +34,8 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// Sets the clocks for a job in virtual time; does nothing in real time. If the job serves recorded response
-/// bodies (`recorded`), its wall clock starts at a later date.
+/// Sets the clocks for a job in virtual time; does nothing in real time. The wall clock starts at
+/// `VIRTUAL_START_S` or, if the job serves recorded response bodies (`recorded`), at `RECORDED_START_S`.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),

@@ -33,7 +33,7 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the failure that this kernel lacks congestion control `name`. The remedy lists available ones.
+    /// Returns the failure for an unavailable congestion control `name`. The remedy lists the available ones.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -47,7 +47,7 @@ impl Failure {
 /// Converts the error of a `Result` to a [`Failure`].
 pub trait Blame<T> {
     /// Converts the error to a [`Failure`] with the message `DOING: ERROR`, where `doing` names the failed
-    /// operation. For `Fault::Machine`, an [`io::Error`] also gets a remedy if [`remedy_of`] has one.
+    /// operation. For `Fault::Machine`, an [`io::Error`] also gets its remedy from [`remedy_of`], if any.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 

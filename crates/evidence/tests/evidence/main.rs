@@ -1,5 +1,4 @@
-//! Tests each reason why a load can be invalid, with a load that has this fault and with a similar load that
-//! does not.
+//! Tests each reason why a load can be invalid, with a load that has the fault and a similar one without it.
 
 mod loads;
 mod lookups;

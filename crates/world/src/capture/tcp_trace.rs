@@ -1,7 +1,5 @@
 //! Traces how the congestion windows, round-trip times and bytes in flight of connections change during a
-//! load, by sampling `TCP_INFO` of the origins' sockets.
-//!
-//! A separate thread takes the samples. Sampling does not change the sockets.
+//! load. A separate thread samples `TCP_INFO` of the origins' sockets, which does not change the sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +20,7 @@ pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 /// Maximum number of samples of a load. This keeps the load's record below `MAX_RECORD_BYTES` of
 /// python/fastopen/runs/limits.py. Longer traces are thinned out to every second sample.
 const MOST: usize = 40_000;
-/// Bounds, in nanoseconds, of the initial sampling interval. Within these bounds, it is RTT / 20.
+/// Bounds of the initial sampling interval, in nanoseconds. Within these bounds, the interval is RTT / 20.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.

@@ -95,7 +95,7 @@ pub struct Loaded {
     /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
     pub requests: Vec<RequestRecord>,
-    /// Every connection, in order of opening. The caller adds the origins' view of the connections later.
+    /// The connections, in the order in which they were opened. The caller adds the origins' view later.
     pub connections: Vec<ConnectionRecord>,
     /// The four-tuple of each connection; None if it is not known.
     pub four_tuples: Vec<Option<FourTuple>>,

@@ -177,7 +177,7 @@ impl<'a> ConnectionRecords<'a> {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Counts a request on its connection. Returns true for the first request on a connection of this load.
+    /// Counts a request on its connection. Returns true if it is the first on a connection of this load.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;

@@ -211,7 +211,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, end: End) {
 /// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie, which is not a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns pairs of a value in the histogram, rounded down to its significant digits, and the value's count.
+/// Returns the values recorded in the histogram, rounded down to its precision, each with its count.
 pub fn counted_values(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()

@@ -28,7 +28,7 @@ const TRAIN_NS: u64 = 60_000_000;
 /// Minimum and maximum number of packets in a train of probe packets.
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
-/// Measures the round-trip time and the rates of the link, which must be configured as `link`.
+/// Measures the round-trip time and the rates of the link, whose current configuration must be `link`.
 pub fn network(topology: &Topology, link: &LinkConfig) -> Result<Measured, Error> {
     let mtu = topology.mtu_bytes;
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;

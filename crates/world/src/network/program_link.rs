@@ -45,9 +45,9 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the forwarder's thread; the link has no delay or loss. In the last `spin` nanoseconds before a
-    /// packet is due, the thread polls the clock instead of sleeping, which is more exact. `spin` must be 0
-    /// in virtual time, which advances only while all threads sleep.
+    /// Starts the forwarder's thread. The link has no delay or loss until it is configured. In the last
+    /// `spin` nanoseconds before a packet is due, the thread polls the clock instead of sleeping, which is
+    /// more exact. `spin` must be 0 in virtual time, which advances only while all threads sleep.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();

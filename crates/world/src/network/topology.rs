@@ -53,7 +53,7 @@ pub type CookieKey = [u32; 4];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
     Off,
-    /// Both ends use Fast Open with the default settings, as in an earlier visit that fetches cookies.
+    /// Both ends use Fast Open with its default settings, to fetch cookies as an earlier visit would.
     EarlierVisit,
     /// Both ends use Fast Open as the job requests.
     Asked,
@@ -281,7 +281,7 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes the client drop packets that it receives for addresses in the prefix `part`, without resets.
+    /// Makes the client drop packets for addresses in the prefix `part`, without replying with resets.
     pub fn silence(&self, part: Prefix) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, true)
     }
@@ -344,7 +344,7 @@ fn plain_route(destination: Prefix, interface: &str) -> Route<'_> {
     Route { destination, interface, source: None, congestion_control: None, initial_window: None }
 }
 
-/// Enables IPv6 in this thread's namespace, without router solicitations, or disables it if `ip` lacks it.
+/// Enables IPv6 in this thread's namespace, without router solicitations; disables it if `ip` is only IPv4.
 fn set_up_ipv6(ip: Versions, interfaces: &[&str]) -> Result<()> {
     if !ip.has(Version::V6) {
         // A kernel without IPv6 does not have the setting.

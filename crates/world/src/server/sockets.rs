@@ -74,8 +74,8 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Maps each address with listeners on [`PORT`] to the maximum length of their Fast Open queue, or to the
-    /// smallest if there are several listeners. The value is None if a listener's maximum cannot be read.
+    /// Maps each address with listeners on [`PORT`] to the maximum length of the Fast Open queue: the
+    /// smallest maximum if there are several listeners, and None if the maximum of a listener cannot be read.
     pub fn queues(&self) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
@@ -87,7 +87,7 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the maximum length of the Fast Open queue of each listener on [`PORT`] that has no such queue.
+    /// Gives each listener on [`PORT`] that lacks a Fast Open queue such a queue, of maximum length `queue`.
     pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let set = || {
@@ -111,8 +111,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`, without replacing existing entries. If
-    /// `wanted` connections are then still missing, waits for their reports, up to `DESTROY_EVENTS_TIMEOUT`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`, without replacing existing entries. If any of
+    /// the connections `wanted` is then still missing, waits for reports, up to `DESTROY_EVENTS_TIMEOUT`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -170,7 +170,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for other or unknown sockets.
+/// Returns the four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for others or without `TCP_INFO`.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

@@ -32,11 +32,11 @@ const CONSOLE_TAIL_LINES: usize = 6;
 /// with an even number. Errors do not quote this line.
 const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 
-/// A file that the kernel writes, and the standard stream of this process to which the file is copied.
+/// A file to which the kernel writes a command's output, to copy to a standard stream of this process.
 pub(super) struct Stream {
     pub(super) name: &'static str,
     from: BufReader<File>,
-    /// The standard stream; None if its reader has closed it.
+    /// The standard stream of this process to which the file is copied; None once its reader has closed it.
     to: Option<File>,
     /// File to create when the reader of the standard stream has closed it, so that the kernel stops writing.
     closed: PathBuf,

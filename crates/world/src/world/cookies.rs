@@ -21,7 +21,7 @@ impl Servers {
         self.fetch(client, one_per_host(addresses.chain(self.resolver)))
     }
 
-    /// Fetches a cookie from the page's first origin for each of these addresses in the namespace `client`.
+    /// Fetches a cookie from the page's first origin for each of these addresses of the namespace `client`.
     pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }

@@ -90,8 +90,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits for the time at which the page load begins, and then configures the link: late segments of
-    /// earlier connections would otherwise change which random losses and delays the load's packets get.
+    /// Waits for the time at which the page load begins, and only then configures the link. Otherwise, late
+    /// segments of earlier connections would change which random losses and delays the load's packets get.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)

@@ -93,7 +93,7 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 pub struct Ran<T> {
     /// The return value of the function that ran in the emulated network.
     pub result: T,
-    /// The packets of both ends, if the job requests them.
+    /// The packets captured at both ends, if the job requests them.
     pub packets: Option<Packets>,
     /// An error message for each server command that had ended with an error when the function returned.
     pub failed_servers: Vec<String>,
@@ -129,7 +129,7 @@ pub fn with_world<T>(
     Ok(Ran { result, packets, failed_servers })
 }
 
-/// The emulated network of a job, with its servers. Fields drop in order: servers before their network.
+/// The emulated network of a job, with its servers. Fields drop in this order: servers before their network.
 struct World<'a> {
     job: &'a Job,
     engine: Engine,
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the emulated network, and returns its record. `started` is when its construction began.
+    /// Measures the emulated network, whose construction began at `started`. Returns the network's record.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -265,7 +265,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The link and the network namespaces that it connects. Fields drop in order: the link first.
+/// The link and the network namespaces that it connects. Fields drop in this order: the link first.
 struct Network {
     link: Link,
     /// The link that the job requests.
@@ -431,7 +431,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
 }
 
 /// Returns the middlebox's behaviour, and the addresses of the hosts that it affects (None: all addresses).
-/// It affects each host in the job's `path_hosts` (None: each host) with the probability `path_share`.
+/// The middlebox affects each of the job's `path_hosts` (None: each host) with the probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

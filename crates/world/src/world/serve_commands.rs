@@ -38,7 +38,7 @@ pub struct ServeCommand {
     pub command: Vec<String>,
 }
 
-/// The servers of `fastopen shell`, and the environment variables of these servers and of its command.
+/// The servers of `fastopen shell`, and the environment variables of the servers and the shell's command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ServeCommands<'a> {
     pub servers: &'a [ServeCommand],
@@ -58,7 +58,7 @@ impl ServeCommands<'_> {
 pub struct Running {
     host: String,
     process: Child,
-    /// The process's status, if another part of this program has reaped it.
+    /// The exit status, if another part of this program has reaped the process.
     status: Option<ExitStatus>,
     output: Output,
 }

@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Those without a comment suppress windows, and requests that no page makes.
+/// Command-line flags of Chromium. Those without a comment suppress windows and the browser's own requests.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network
@@ -111,14 +111,14 @@ impl Browser {
         Ok(Self { _program: program, pipe, watch, product, context, tab_id, session, _home: home })
     }
 
-    /// Opens a tab in a new browser context, which shares no connections, caches, cookies or TLS sessions.
+    /// Opens a tab in a new browser context, with its own connections, caches, cookies and TLS sessions.
     pub(super) fn open_context(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let created = self.call_browser("Target.createBrowserContext", &json!({}))?;
         text(&created["browserContextId"]).clone_into(&mut self.context);
         self.open_tab(loading)
     }
 
-    /// Opens an empty tab in the browser context, and sets up its cache, script and request interception.
+    /// Opens an empty tab in the browser context. Sets up its cache use, script and request interception.
     pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": self.context});
         text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.tab_id);

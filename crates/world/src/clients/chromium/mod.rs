@@ -33,7 +33,7 @@ const QUIET_NS: u64 = 1_000_000_000;
 /// Maximum time in nanoseconds from the load event to the end of a load with recorded bodies.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// A script that makes times and random numbers repeatable. In it, the recording's date replaces `RECORDED`.
+/// A script that makes times and random numbers repeatable. The date of the recording replaces `RECORDED`.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
 /// The client that loads pages in Chromium. The browser starts with the first load.
@@ -54,7 +54,7 @@ fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }
 
-/// Returns the script to inject, if any: to fix the clock and random numbers, or to run a synthetic page.
+/// Returns the script to inject, if any. It fixes clock and random numbers, runs a synthetic page, or both.
 fn script(loading: &Loading) -> Option<String> {
     let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
     let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
@@ -157,7 +157,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns the value of `--host-resolver-rules`, for hosts that need no lookup: addresses and `localhost`.
+/// Returns the `--host-resolver-rules` for hosts that need no lookup: IP addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, one)| format!("MAP {} {}", host.trim_matches(['[', ']']), one.preferred));

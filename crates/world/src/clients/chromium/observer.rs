@@ -25,7 +25,7 @@ impl Resources {
     }
 
     /// Takes the next resource, in page order, with the method and URL of a `Network.Request`. Returns its
-    /// index and false; if all are taken, the last one's index and true; if there are none, None.
+    /// index and false; if all are taken, the last one's index and true; if the page has none, None.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;

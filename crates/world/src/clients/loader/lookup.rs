@@ -287,7 +287,7 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Queries the address of `host`. `number` identifies the answer, as all messages have ID 0 (RFC 8484).
+    /// Asks for the address of `host`. `number` identifies the answer, as all messages have ID 0 (RFC 8484).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;

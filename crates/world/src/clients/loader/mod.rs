@@ -170,7 +170,8 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns results and the open connections' senders; dropping one closes its connection.
+    /// Loads the page. Returns the results, and a sender for each connection that is still open. Dropping the
+    /// sender closes the connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.loaded.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);

@@ -96,7 +96,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection. `early` has the state of early data. Also returns the driver's task.
+    /// Starts HTTP/3 on a connection. Returns its sending half, and the task that drives the connection.
+    /// `early` is the state of early data.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,

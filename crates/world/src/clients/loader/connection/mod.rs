@@ -252,7 +252,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number of body bytes so far.
+    /// Reports bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number of body bytes received.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if let Some(bytes) = self.progress.then(so_far).filter(|bytes| *bytes > self.response.body_bytes) {
             self.connection.report(Report::Progress { resource: self.response.resource, bytes });
@@ -275,7 +275,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the request's end. `measure` completes its record. For `outcome`, see [`Report::End`].
+    /// Reports the request's end. `measure` completes the record. For `outcome`, see [`Report::End`].
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
