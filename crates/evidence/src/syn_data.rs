@@ -40,7 +40,7 @@ impl Observations<'_> {
     }
 
     /// Checks a load that begins without cookies. No SYN may carry data before the first handshake with its
-    /// server's address. Later SYNs must carry data, once a handshake without retransmissions is over.
+    /// server's address. Once a handshake without retransmissions is over, later SYNs must carry data.
     pub(super) fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();

@@ -76,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// The fault is `Fault::Machine` or, if the kernel lacks the job's congestion control, `Fault::Input`.
+/// Converts the error. The fault is `Machine` or, if the kernel lacks the job's congestion control, `Input`.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

@@ -208,7 +208,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, end: End) {
     }
 }
 
-/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie, which is not a fallback.
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie. Not counted as a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
 /// Returns the values recorded in the histogram, rounded down to its precision, each with its count.

@@ -68,7 +68,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Returns the lookup of `host` as finished at the current time. `outcome` is `Ok(None)` after a timeout.
+    /// Returns the finished lookup of `host`, which ends now. `outcome` is `Ok(None)` after a timeout.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
