@@ -82,7 +82,7 @@ pub struct RunObservations<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// Maximum time in microseconds from a packet's due time to its release by the link, for 99 % of packets.
+    /// Limit in us for the 99th percentile of the delay from a packet's due time to its release by the link.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
