@@ -30,7 +30,7 @@ const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT.
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
 const LISTED_CONNECTIONS: usize = 1000;
 /// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
-/// that write first do so within a millisecond or two.
+/// that speak first, before the server, do so within a millisecond or two.
 const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.

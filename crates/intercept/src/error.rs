@@ -34,8 +34,7 @@ impl Error {
         }
     }
 
-    /// Returns the exit code: 127 if the command does not exist and 126 if it cannot be run, as `env` does,
-    /// and 3 for all other errors.
+    /// Returns the exit code: 127 (no such command) or 126 (it cannot be run), as for `env`; otherwise 3.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,

@@ -17,7 +17,7 @@ pub(crate) struct Call {
     id: u64,
     /// ID of the calling thread in this process's PID namespace.
     pub(crate) thread: i32,
-    /// A constant `SYS_*`.
+    /// The system call's number, a constant `SYS_*`.
     pub(crate) number: i64,
     pub(crate) arguments: [u64; 6],
 }

@@ -111,7 +111,7 @@ pub struct Traffic {
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Number of system calls (such as `connect`) for which Fast Open could not be enabled, by reason.
+    /// Number of system calls (such as `connect`) for which Fast Open could not be enabled, for each reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if the kernel's events of destroyed sockets were lost (ENOBUFS), so that counts are incomplete.
     pub overrun: bool,
@@ -130,7 +130,7 @@ pub struct Peer {
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes a record if a file is open. Ignores errors: the command continues even without a reader.
+    /// Writes a record to the report, if any. Ignores errors: the command continues even without a reader.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

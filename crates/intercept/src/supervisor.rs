@@ -1,4 +1,4 @@
-//! Answers the system calls of a command and its children that the filter suspends, and counts connections.
+//! Answers the suspended system calls of a command and its children, and counts their connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -25,7 +25,7 @@ use crate::task::Task;
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
-/// Maximum time, in ns, to wait for the kernel's reports of destroyed sockets, which it no longer lists.
+/// Maximum time, in ns, to wait for reports of sockets that the kernel has destroyed and no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
 /// Maximum number of connections in [`Supervisor::deferred`], whose SYN may still wait for the client's first
 /// write. Each may keep a descriptor of this process open (pidfd).
@@ -63,7 +63,7 @@ pub(crate) struct Supervisor {
     /// Connections whose SYN may have to be sent without data later, the earliest due first.
     deferred: VecDeque<DeferredConnect>,
     last_task: Option<Rc<Task>>,
-    /// Connections that are not counted yet, by the client socket's `SO_COOKIE`.
+    /// Connections that are not counted yet, keyed by the client socket's `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
@@ -116,7 +116,7 @@ impl Supervisor {
     }
 
     /// Waits until there is work or `other` is readable. Does the work: answers a system call, counts closed
-    /// sockets, sends deferred SYNs. Does not read `other`: returns true if the caller can read from it.
+    /// sockets, sends deferred SYNs. Returns true if `other` is readable, and does not read it.
     pub(crate) fn step(&mut self, other: BorrowedFd<'_>) -> io::Result<bool> {
         let mut descriptors = vec![other, self.events.as_fd()];
         // Once all processes have ended, the listener is always ready (POLLHUP).
@@ -218,9 +218,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds a client's socket before `connect`, to the next port of [`Observer`] or any free one.
-    /// Does not bind it if `peer` is a loopback or IPv4-mapped address. Returns the socket's address; `None`
-    /// if it is not bound, or if there is no observer.
+    /// Binds a client's socket before `connect`, to [`Observer::next_port`] or, if that is `None`, to any
+    /// free port. Does not bind the socket if `peer` is a loopback or IPv4-mapped address. Returns the
+    /// socket's address; `None` if the socket is not bound, or if there is no observer.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
@@ -329,7 +329,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts of connections since the last call, including open ones. Counts each only once.
+    /// Returns the counts of connections since the last call, including open ones, which later calls omit.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -361,7 +361,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the counts of a server's connections. Servers after the first [`PEERS`] share their counts.
+    /// Returns the tally of a server's connections. All servers after the first [`PEERS`] share one tally.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()

@@ -16,8 +16,8 @@ pub struct Tally {
     pub connections: u64,
     /// Connections with a complete handshake.
     pub established: u64,
-    /// Connections that were never established: refused, timed out, closed earlier, or without a route. The
-    /// kernel usually clears their counters.
+    /// Connections that were never established: refused, timed out, without a route, or closed before the
+    /// handshake was complete. The kernel usually clears their counters.
     pub failed: u64,
     /// Connections that sent no packet, because the program did not write anything.
     pub unused: u64,

@@ -30,7 +30,7 @@ impl Task {
     }
 
     /// Returns true if this handle refers to the thread with the ID `thread`, and not to a whole process. If
-    /// the ID was reused, [`Task::fetch`] fails with ESRCH.
+    /// the ID was reused for a later thread, [`Task::fetch`] fails with ESRCH.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }

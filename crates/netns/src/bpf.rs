@@ -25,8 +25,8 @@ pub const fn load(offset: u32) -> sock_filter {
     sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
 }
 
-/// Returns an instruction that compares the loaded word with `k`. It skips `jt` instructions if the
-/// comparison holds, otherwise `jf`.
+/// Returns an instruction that applies `comparison` (such as `BPF_JEQ`) to the loaded word and `k`. It skips
+/// `jt` instructions if the result is true, otherwise `jf` instructions.
 pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
 }

@@ -43,7 +43,7 @@ impl Clocks {
     }
 
     /// Converts a timestamp of the real-time clock to the monotonic clock. The result is not later than the
-    /// monotonic time that `now` returns, even if the real-time clock was set back after the timestamp.
+    /// current monotonic time (from `now`), even if the real-time clock was set back after the timestamp.
     pub fn monotonic_of(&self, realtime: u64, now: impl FnOnce() -> u64) -> u64 {
         let since = realtime as i64 - self.realtime as i64;
         let at = (self.monotonic as i64 + since).max(0) as u64;

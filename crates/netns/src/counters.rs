@@ -70,7 +70,7 @@ impl CounterFiles {
     }
 }
 
-/// Reads a whole `/proc` file. A read at offset 0 makes the kernel generate the content again.
+/// Reads a whole `/proc` file, from offset 0 so that the kernel generates the current content.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
@@ -81,7 +81,7 @@ fn text(file: &File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Counters by the kernel's names (`TCPFastOpenActive`, `RetransSegs`).
+/// Counters, keyed by the kernel's names for them, such as `TCPFastOpenActive` and `RetransSegs`.
 pub type Counters = BTreeMap<String, i64>;
 
 /// Reads the counters of the calling thread's namespace.

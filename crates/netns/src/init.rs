@@ -60,7 +60,7 @@ pub fn complete_devices() -> Result<()> {
     link_standard_streams()
 }
 
-/// Mounts this kernel's devices on `/dev`, where the root file system shows the devices of the host.
+/// Mounts this kernel's devices on `/dev`, over the host's devices, which the root file system shows there.
 /// Temporary files ([`scratch`]) are then in `/tmp`, because `/dev/shm` is missing.
 pub fn mount_devices() -> Result<()> {
     mount_new("devtmpfs", "/dev", None).doing(|| "mounting devices on /dev".into())

@@ -93,7 +93,7 @@ impl IdMapper {
     }
 }
 
-/// Maps user and group IDs into the user namespace that `process` has entered. Returns true if it succeeded.
+/// Maps user and group IDs into the user namespace that `process` has entered. Returns true on success.
 fn map_ids(process: Pid) -> bool {
     let user = nix::unistd::getuid();
     if user.is_root() {
@@ -119,7 +119,7 @@ fn map_ids(process: Pid) -> bool {
     )
 }
 
-/// Returns an ID map that maps each ID of this process's namespace to itself. `own` is this process's ID map.
+/// Returns an ID map from each ID to itself, for the IDs in this process's namespace (`own`: its ID map).
 fn identity(own: &str) -> String {
     let mut map = String::new();
     for line in own.lines() {
@@ -130,7 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the start and size of a user's first ID range in the text `file`, such as that of `/etc/subuid`.
+/// Returns the start and size of a user's first ID range in `file`, the text of a file like `/etc/subuid`.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),

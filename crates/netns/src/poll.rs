@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 /// Waits until one of `descriptors` is readable, a signal arrives or `timeout_ns` has passed (None: no
-/// limit). Returns the events of each descriptor, or no events if it is not ready. The kernel may delay the
+/// limit). Returns the events of each descriptor: none for those that are not ready. The kernel may delay the
 /// timeout by a thousandth of its length (`select_estimate_accuracy`). For exact times, wait for a [`Timer`].
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();

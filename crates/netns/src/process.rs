@@ -71,10 +71,11 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Creates a folder whose name begins with `prefix`. Removes such folders that killed processes left.
+    /// Creates a folder whose name begins with `prefix`. Removes folders with this prefix that killed
+    /// processes left behind.
     ///
     /// # Panics
-    /// If this process has other threads, because it forks.
+    /// If this process has other threads: locks that they hold would stay locked in the forked `cleanup`.
     pub fn make(prefix: &str) -> io::Result<Self> {
         assert_single_threaded();
         let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
@@ -185,17 +186,16 @@ pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl
     Ok(nix::unistd::dup2_stderr(error)?)
 }
 
-/// Returns a descriptor of a process or, with the flag `PIDFD_THREAD`, of a thread. Unlike an ID, it never
-/// refers to a later process. Fails with ESRCH if the process or thread has ended, and with EINVAL if the
-/// kernel does not know the flags.
+/// Returns a descriptor of a process or, with the flag `PIDFD_THREAD`, of a thread. Unlike an ID, the
+/// descriptor never refers to a later process or thread. Fails with ESRCH if the process or thread has ended,
+/// and with EINVAL if the kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
 }
 
-/// Returns a duplicate of a descriptor of the process behind `pidfd`. Fails with EPERM if Yama or the
-/// process's dumpable flag forbids it, with EBADF if there is no such descriptor, and with ESRCH if the
-/// process has ended.
+/// Duplicates a descriptor of the process behind `pidfd`. Fails with EPERM if Yama or the process's dumpable
+/// flag forbids it, EBADF if there is no such descriptor, and ESRCH if the process has ended.
 pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
@@ -316,7 +316,7 @@ pub fn unblock_signals() -> Result<()> {
     SigSet::all().thread_unblock().doing(|| "unblocking signals".into())
 }
 
-/// Returns the number of voluntary context switches of a process as text; None if the process has ended.
+/// Returns the number of voluntary context switches of a process as a string; None if the process has ended.
 pub fn voluntary_switches(pid: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
@@ -339,9 +339,9 @@ pub fn computed_in_namespace() -> Duration {
     numbered("/proc").filter_map(|(pid, _)| user_time(pid as u32)).sum()
 }
 
-/// Runs `child` in a forked process, and returns that process's exit code (128 + signal if a signal ended
-/// it). The process is killed when this process ends. After
-/// [`enter_sandbox`](crate::namespace::enter_sandbox) it is PID 1 of the new namespace.
+/// Runs `child` in a forked process, and returns the child's exit code (128 + signal if a signal ended it).
+/// The kernel kills the child when this process ends. After
+/// [`enter_sandbox`](crate::namespace::enter_sandbox), the child is PID 1 of the new namespace.
 ///
 /// # Panics
 /// If this process has other threads: locks that they hold would stay locked in the forked copy.
@@ -361,7 +361,7 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
 }
 
 /// Like [`run_in_child`], but forwards signals from other processes (`SI_USER`) to the child. All signals of
-/// this process must be blocked. Does not forward the terminal's signals, which also reach the child.
+/// this process must be blocked. Does not forward the terminal's signals, which reach the child directly.
 pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     let doing = || "taking signals".into();
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC).doing(doing)?;

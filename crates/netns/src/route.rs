@@ -55,7 +55,7 @@ pub struct Route<'a> {
 /// The routing socket of one namespace. Threads of any namespace can use it.
 pub struct RouteSocket {
     pub(crate) netlink: Netlink,
-    /// Cache of interface numbers, by interface name.
+    /// Cache of interface numbers, keyed by interface name.
     known: BTreeMap<String, u32>,
 }
 

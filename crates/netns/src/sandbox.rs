@@ -65,11 +65,11 @@ const SYSTEM: [&str; 37] = [
     "/var/cache/fontconfig",
     "/etc/perl",
 ];
-/// Device files that need no hardware.
+/// Device files that sandboxed programs see. They need no hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 /// Folders that [`View::enter`] creates in a sandbox's new root folder, because programs expect them.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
-/// Folders whose content is hidden even in a view of all files.
+/// Folders whose content is hidden even if [`View::all`] is true.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// Mount point of the host's root folder while [`View::enter`] builds a sandbox's root folder.
 const OLD: &str = "/.machine";
@@ -151,9 +151,9 @@ impl View {
         Ok(())
     }
 
-    /// Permanently restricts the calling thread and its children to the files of this view (Landlock). From
-    /// Linux 6.12 on, they cannot signal other processes either. `entered` is true after [`View::enter`],
-    /// which leaves only this view's files in the root folder. Returns true if the kernel has Landlock.
+    /// Permanently restricts the calling thread and its children to the files of this view (Landlock). Since
+    /// Linux 6.12, they also cannot signal other processes. If `entered` (after [`View::enter`]), permits
+    /// reading `/`, which then contains only this view's files. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let needed = [&SYSTEM[..], &DEVICES].concat();
         let readable = if self.all || entered { &["/"][..] } else { &needed };
@@ -271,7 +271,7 @@ pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Makes a mount and those below it read-only and nosuid (`read_only`), or makes only this mount writable.
+/// Makes a mount and those below it read-only and nosuid if `read_only`, otherwise only this mount writable.
 fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let (flags, set, clear) = if read_only {
@@ -304,7 +304,7 @@ pub fn protect_settings() -> Result<()> {
     set_read_only(Path::new(SETTINGS), true)
 }
 
-/// Prepares the calling thread to start a program that may only write to `folder`. In a new mount namespace
+/// Prepares the calling thread to start a program that may write only to `folder`. In a new mount namespace
 /// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable. Needs
 /// Linux 5.12 (`mount_setattr`).
 pub fn protect_files(folder: &Path) -> Result<()> {

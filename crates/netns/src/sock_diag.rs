@@ -1,6 +1,6 @@
 //! Reads `TCP_INFO` of other processes' sockets (`sock_diag`) while they are open, and at their destruction.
 //!
-//! This needs no privilege. Duplicates of the sockets would have `TCP_INFO` too, but would delay the close.
+//! This needs no privilege. Duplicates of the sockets would give `TCP_INFO` too, but delay their close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -39,7 +39,7 @@ pub struct SocketReport {
     pub local: Address,
     /// Address of the other end; unspecified for a listener.
     pub peer: Address,
-    /// Inode number, with which to find the socket's processes; 0 if it is destroyed or not yet accepted.
+    /// Inode number, for finding the socket's processes; 0 if the socket is destroyed or not yet accepted.
     pub inode: u32,
     /// Outcome of the socket's connection.
     pub outcome: Outcome,

@@ -36,7 +36,7 @@ impl Table {
     }
 
     /// Returns the Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
-    /// `server`; None if the kernel has no cookie. The kernel looks up one entry of the table.
+    /// `server`; None if the kernel has no cookie. Requests only this entry, not the whole table.
     pub fn cookie(&mut self, client: IpAddr, server: IpAddr) -> Result<Option<Vec<u8>>> {
         let request = [
             header(COMMAND_GET),

@@ -30,7 +30,7 @@ const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
 const NEAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1));
 const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
-/// Further addresses in the far end's networks that are not assigned to any interface.
+/// Further addresses in the networks of [`FAR`] and [`FAR6`] that are not assigned to any interface.
 const OTHERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
@@ -251,7 +251,7 @@ fn a_cookie_is_found_by_its_addresses_and_belongs_to_the_namespace() {
     });
 }
 
-/// Returns a TCP socket with `TCP_FASTOPEN_CONNECT`.
+/// Returns a TCP socket for connecting to `to`, with the option `TCP_FASTOPEN_CONNECT` set.
 fn fastopen_socket(to: SocketAddr) -> socket2::Socket {
     let domain = socket2::Domain::for_address(to);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket");
