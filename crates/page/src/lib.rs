@@ -2,7 +2,7 @@
 //!
 //! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
 //! [`Scheduler`] takes events with their times, and returns actions: which request to start now, and on which
-//! connection. [`SyntheticPage`] has the responses that make a browser load the page. The crate reads no
+//! connection. [`SyntheticPage`] contains the responses that make a browser load the page. The crate reads no
 //! clock and does no I/O.
 
 #![forbid(unsafe_code)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PageUrl, Resource};
 
-/// A web page as a list of resources. A resource comes after its initiator, which causes its request.
+/// A web page as a list of resources. Each resource comes after its initiator, which causes the request.
 ///
 /// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Page {
     pub url: PageUrl,
     /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The source of the `initiator` of each resource (the cause of its request), such as a browser's record.
+    /// The source of the resources' `initiator` values, such as a browser's record or the importer's guess.
     pub initiators: Initiators,
     /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
@@ -30,7 +30,7 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other estimates of values that the recording lacks. For information only: page loads do not use them.
+    /// Alternative estimates of values that the recording lacks. Page loads use only those in `resources`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }

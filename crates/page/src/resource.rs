@@ -64,8 +64,7 @@ pub struct Resource {
     /// True if the server pushes the resource, so that the client learns of it with the initiator's request.
     #[serde(default)]
     pub pushed: bool,
-    /// Time from the moment at which the client learns of this resource (see `initiator_at_bytes` and
-    /// `pushed`) until the client queues the request.
+    /// Time from this resource's discovery (`initiator_at_bytes`, `pushed`) until its request is queued.
     #[serde(default)]
     pub processing_us: u64,
     /// The relation of the request to the load event: awaited, not awaited, or sent after the event.
@@ -90,7 +89,7 @@ pub struct Resource {
     /// Byte offset of the recorded body in `bodies_file`, the file of recorded responses; `None` if absent.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Byte offset of the recorded headers in `bodies_file`, as for the body; `None` if absent.
+    /// Byte offset of the recorded headers in `bodies_file` (see `body_offset`); `None` if absent.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }
@@ -127,7 +126,7 @@ impl ResourceType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The load event waits for the resource, if the client knows of the resource by then.
+    /// The load event waits for the resource, if the client learns of it before the event is due.
     #[default]
     Load,
     /// May be requested before the load event, but the load event does not wait for the resource.

@@ -23,7 +23,7 @@ fn read(value: Value) -> Page {
     serde_json::from_value(value).unwrap()
 }
 
-/// Returns the minimal page with the value at the JSON `pointer` set.
+/// Returns the minimal page with `value` at the JSON pointer `pointer`.
 fn with(pointer: &str, value: Value) -> Value {
     let mut page = minimal();
     let (parent, key) = pointer.rsplit_once('/').unwrap();

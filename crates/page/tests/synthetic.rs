@@ -1,4 +1,4 @@
-//! Tests that synthetic bodies have the page's sizes and hold each reference exactly once.
+//! Tests that synthetic bodies have the page's sizes and contain each reference exactly once.
 
 use fastopen_page::{Page, Phase, Piece, Policy, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn page(resources: &[Value]) -> Page {
     page
 }
 
-/// Returns a resource whose URL contains its number. `more` has further keys.
+/// Returns a resource whose URL contains its number. `more` contains further keys of the resource.
 fn resource(number: usize, kind: &str, initiator: Option<usize>, body_bytes: u64, more: &Value) -> Value {
     let mut resource = json!({
         "url": format!("http://h{}.test/r{number}_", number % 3), "type": kind, "initiator": initiator,

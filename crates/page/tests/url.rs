@@ -1,4 +1,4 @@
-//! Tests URLs of pages: their parts, their aliases, and the texts that are refused.
+//! Tests URLs of pages: their parts, their aliases, and the strings that are refused.
 
 use fastopen_page::{PageUrl, Schemes, UrlRewrite, alias_host};
 use proptest::prelude::*;

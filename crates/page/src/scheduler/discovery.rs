@@ -199,8 +199,8 @@ impl Discovery {
         }
     }
 
-    /// Returns the next child, not returned before, that the first `bytes_so_far` bytes of the parent's body
-    /// reveal. If `bytes_so_far` is `None`, returns only resources that the server pushes.
+    /// Returns the next child that the first `bytes_so_far` bytes of the parent's body reveal. Returns no
+    /// child twice. If `bytes_so_far` is `None`, returns only resources that the server pushes.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].children.get(*known)?;

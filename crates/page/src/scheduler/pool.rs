@@ -6,7 +6,7 @@
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). If the total number of connections is
 //! at its limit, the pool closes an idle connection to make room. If the first handshake with a server takes
 //! longer than [`Policy::BACKUP_AFTER_NS`], the pool opens a second connection, like Chromium's backup job.
-//! If an HTTP/3 server has a fallback, the limit is [`Policy::fallback_after`], and the second connection
+//! If an HTTP/3 server has a fallback, this limit is [`Policy::fallback_after`], and the second connection
 //! uses TCP. The pool then keeps the connection that completes its handshake first, and closes the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit, which is one request
@@ -310,7 +310,7 @@ impl Pool {
     }
 
     /// Ends a request whose response is complete. If the connection is `reusable`, sends queued requests;
-    /// otherwise closes it after its other requests. Returns false if the request was not in flight on it.
+    /// otherwise closes it after its other requests. Returns false if it did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -328,8 +328,8 @@ impl Pool {
         true
     }
 
-    /// Ends a failed request and returns its resource; `None` if it is retried or was not on the connection.
-    /// If part of the response had arrived (`answered`), the request is not retried.
+    /// Ends a failed request and returns its resource; `None` if the request is retried or was not on the
+    /// connection. If part of the response had arrived (`answered`), the request is not retried.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,

@@ -1,7 +1,7 @@
 //! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does. An image waits,
-//! without a connection, while its frame has the maximum number of images in flight, or six requests of any
-//! kind (or [`Policy::connections_per_host`], if larger) to the image's server. The target of a redirect
-//! counts instead of the redirect.
+//! without a connection, while its frame has too many requests in flight: the maximum number of images, or
+//! six requests of any kind (or [`Policy::connections_per_host`], if larger) to the image's server. The
+//! target of a redirect counts instead of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ pub(crate) struct Throttle {
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// State of each frame, by the index of the resource that is the frame's document.
+    /// State of each frame, keyed by the index of the resource that is the frame's document.
     frames: BTreeMap<usize, Frame>,
 }
 
@@ -37,8 +37,8 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates a limit on image requests. For each resource of the page, `origin_of` has its server, and
-    /// `frames` has the index of the document (of the page or of an `iframe`) that loads it.
+    /// Creates a limit on image requests. For each resource of the page, `origin_of` contains its server, and
+    /// `frames` the index of the document (of the page or of an `iframe`) that loads it.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {

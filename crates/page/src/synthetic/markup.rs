@@ -20,7 +20,7 @@ pub(super) struct Writer<'a> {
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// For each request, true if there is no room for a script that delays it, so that it starts too early.
+    /// For each request, true if it starts too early, because there is no room for a script that delays it.
     pub(super) early: Vec<bool>,
 }
 
@@ -34,7 +34,7 @@ impl Writer<'_> {
     }
 
     /// Returns an HTML element that sends request `number`; `None` if a script must send it. `runtime` is
-    /// true if the document has the script `runtime.js`, which sends delayed requests, for example.
+    /// true if the document runs `runtime.js`, a script that sends delayed requests, for example.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -70,7 +70,7 @@ impl Writer<'_> {
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
     }
 
-    /// Returns the number of bytes that the request with index `number` adds to [`Writer::template`].
+    /// Returns the number of bytes that request `number` adds to the HTML of [`Writer::template`].
     pub(super) fn template_bytes(&self, number: usize) -> usize {
         let (images, array) = self.parts(number);
         images.len() + array.len() + ",".len()
@@ -87,7 +87,7 @@ impl Writer<'_> {
         (images, array)
     }
 
-    /// Returns a JavaScript call that starts the request with index `number`; `runtime.js` has the function.
+    /// Returns a JavaScript call that starts request `number`. `runtime.js` defines the called function.
     pub(super) fn call(&self, number: usize) -> String {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }

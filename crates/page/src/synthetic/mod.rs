@@ -24,7 +24,8 @@ use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Documents that need `runtime.js` contain it, or else the scripts in them, unless they are too small.
+    /// Documents that need `runtime.js` contain it, if they are large enough. In documents without it,
+    /// scripts that start requests contain it, if they are large enough.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's scripts.
     Injected,
@@ -47,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests too early, too late or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body. The body has only the index of the array.
+    /// JavaScript arrays of requests that do not fit into a body. A body contains only the array's index.
     lists: Vec<String>,
 }
 
@@ -83,7 +84,7 @@ pub struct FidelityGaps {
 }
 
 impl FidelityGaps {
-    /// Merges two reports of gaps: each list (`left_out`, `relocated`, `early`) then has the indices of both.
+    /// Merges two reports of gaps: each list (`left_out`, `relocated`, `early`) combines the indices of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either =

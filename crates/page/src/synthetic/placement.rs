@@ -5,7 +5,7 @@
 //! as soon as the response has ended. Such requests are called deferred. The text of a reference includes
 //! its deferred requests, so references are placed from the last to the first.
 //!
-//! If the browser injects a script into each document ([`Runtime::Injected`]), the script has lists of
+//! If the browser injects a script into each document ([`Runtime::Injected`]), the script contains lists of
 //! requests. A document or script without room for its references then contains only indices of lists.
 
 use std::collections::BTreeMap;
@@ -20,26 +20,27 @@ use crate::{Page, Phase, UrlRewrite};
 const MAX_DEPTH: usize = 100;
 
 const DOCTYPE: &str = "<!DOCTYPE html>";
-/// Keeps the browser from requesting `/favicon.ico`.
+/// HTML that keeps the browser from requesting `/favicon.ico`.
 const NO_ICON: &str = "<link rel=icon href=data:,>";
 /// Visible content, which a first contentful paint needs. Images are not displayed: images of one pixel would
 /// all be in the viewport, and the browser would request them as urgently as scripts.
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
-    /// Generated bodies that make a browser send further requests, by the index of the resource.
+    /// Generated bodies that make a browser send further requests, keyed by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body. The body has only the index of the array.
+    /// JavaScript arrays of requests that do not fit into a body. A body contains only the array's index.
     pub(super) lists: Vec<String>,
 }
 
 /// Generates the response bodies of a page, with references that make a browser send the page's requests.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// For each request, the further requests that its response causes; empty once its body is written.
+    /// For each request, the further requests that its response causes; empty once the body is written.
     children: Vec<Vec<usize>>,
-    /// For each request, the nesting depth of its deferred requests, which start after its response.
+    /// For each request, the length of the longest chain of deferred requests that follows it. A deferred
+    /// request starts when its initiator's response has ended.
     depth: Vec<usize>,
     /// For each request, the further requests that the body of its response starts.
     held: Vec<Vec<usize>>,
@@ -104,8 +105,9 @@ impl<'a> Placer<'a> {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that contain `runtime.js`, a script that sends requests. A document needs it if
-    /// HTML cannot send one of its requests, or if one of its frames is too small for the frame's requests.
+    /// Chooses the documents that contain `runtime.js`, a script that sends requests. A document needs the
+    /// script if HTML elements cannot send one of the document's requests as required, or if the body of a
+    /// frame in the document is too small for the HTML that starts the frame's requests.
     fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
@@ -154,7 +156,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the response body for request `number`. Requests without room in it start after the response.
+    /// Writes the response body for request `number`. Requests that do not fit start after the response.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -235,8 +237,9 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes indices of the injected script's lists into document `number`, whose `room` bytes are too few
-    /// for all references. Adds `head` if it fits. Returns `children` if no index fits, otherwise nothing.
+    /// Writes the body of document `number`, whose `room` bytes are too few for references to all `children`.
+    /// The body contains indices of the injected script's lists of these requests, and `head` if it fits. If
+    /// not even one index fits, writes nothing and returns `children`; otherwise returns an empty list.
     fn list_in_document(
         &mut self,
         number: usize,

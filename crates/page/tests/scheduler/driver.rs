@@ -14,7 +14,7 @@ pub(crate) fn server(host: &str) -> Origin {
     Origin { host: host.to_owned(), port: 80 }
 }
 
-/// The outcome that a test gives to a request.
+/// The outcome of a request, which the test chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestOutcome {
     Answered {
@@ -27,11 +27,11 @@ pub(crate) enum RequestOutcome {
     },
 }
 
-/// The behaviour of the network in a test. `refuses` is called for each new connection, `outcome` for each
-/// request.
+/// The behaviour of the network in a test. `refuses` returns true to refuse a connection. `outcome` returns
+/// the outcome of a request on a connection.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
-    /// Duration of the lookup of a name, with [`Policy::lookups`].
+    /// Duration of the lookup of a name, if [`Policy::lookups`] is true.
     pub(crate) lookup: Nanos,
     /// True if response bodies arrive at 1000 bytes per millisecond in steps of 1000 bytes, not at once.
     pub(crate) slow: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Load<'a> {
     pub(crate) page: &'a Page,
     network: Network<'a>,
     now: Nanos,
-    /// Future events by their time and by the number of events made before them.
+    /// Future events, keyed by their time and, among equal times, by the order in which they were added.
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,

@@ -1,5 +1,4 @@
-//! Tests servers with a fallback: the client tries QUIC, later TCP as well, and uses the connection that is
-//! ready first.
+//! Tests the fallback from QUIC to TCP: a client tries QUIC, then also TCP, and uses the first to be ready.
 
 use fastopen_page::{Action, ConnectionId, Event, Limits, OriginId, Policy, Scheduler};
 

@@ -57,7 +57,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
     page
 }
 
-/// Returns a page of `a.test`: a root document, and this number of images, discovered at its end.
+/// Returns a page of `a.test`: a root document, at whose end the client discovers this number of images.
 pub(crate) fn gallery(images: usize) -> Page {
     page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
 }

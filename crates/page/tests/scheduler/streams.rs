@@ -5,8 +5,7 @@ use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load, server};
 use crate::pages::{gallery, image, page, root};
 
-/// Returns a browser's policy with these limits on the connections to a server and on the requests on each
-/// connection.
+/// Returns a browser's policy with these limits: connections to a server, and requests on each connection.
 fn browser(connections: usize, streams: usize) -> Policy {
     let limits = |host: &str| (server(host), Limits { connections, streams });
     Policy { multiplexed: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
