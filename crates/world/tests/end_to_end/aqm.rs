@@ -1,5 +1,4 @@
-//! Tests of the link's active queue management (AQM): how much a download delays handshakes that begin during
-//! it.
+//! Tests of the link's active queue management (AQM): the durations of handshakes begun during a download.
 
 use serde_json::{Value, json};
 

@@ -129,8 +129,8 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
     requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
 }
 
-/// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts` has pairs of a host of the
-/// page and its replacement. `less` is below the size of the browser's own header section, and `about` is
+/// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts` pairs each host of the
+/// page with its replacement. `less` is below the size of the browser's own header section, and `about` is
 /// near it, both in bytes.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
     // Sizes of header sections: below the browser's own, near it, above it, and above the size of one cookie.

@@ -1,4 +1,4 @@
-//! Tests of worlds that the kernel cannot provide, or that differ from the job: the program reports an error.
+//! Tests of jobs whose world the kernel cannot provide as specified: the program reports an error.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Tests of interoperation with other implementations: the clients of nghttp2 (HTTP/2) and ngtcp2 (HTTP/3
-//! with 0-RTT) load pages from the origins, and the loader's QUIC client loads one from ngtcp2's server.
+//! with 0-RTT) load pages from the origins, and the loader's QUIC client loads a page from ngtcp2's server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -24,8 +24,7 @@ use tokio::sync::watch;
 use crate::support::{job, list, network, page, root, with};
 use crate::virtual_time::exactly;
 
-/// Returns the path of an installed program. If the program is not installed, prints that the test is skipped
-/// and returns `None`.
+/// Returns a program's path. If it is not installed, prints that the test is skipped and returns `None`.
 fn installed(program: &str, package: &str) -> Option<PathBuf> {
     let found = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
     let found = found.into_iter().find(|path| path.exists());
@@ -209,7 +208,7 @@ struct Visit {
     resumed: bool,
     /// True if early data was accepted; `None` if the client had no session to send it with.
     early: Option<bool>,
-    /// The QUIC packets that crossed the client's socket.
+    /// The QUIC packets that the client's socket sent and received.
     seen: QuicEvidence,
 }
 

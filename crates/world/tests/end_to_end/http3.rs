@@ -14,12 +14,12 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
 }
 
-/// The seed with which a loss of 0.05 drops the first packet that the client sends in a load, and no other
-/// packet that the response waits for.
+/// The seed with which a loss rate of 0.05 drops the first packet that the client sends in a load, and no
+/// other packet that the response waits for.
 const LOSES_FIRST: u64 = 8;
 
-/// The seed with which a loss of 0.05 drops the first packet that the origin sends, which has the origin's
-/// key share.
+/// The seed with which a loss rate of 0.05 drops the first packet that the origin sends, which contains the
+/// origin's key share.
 const LOSES_KEYS: u64 = 16;
 
 fn first_byte_ms(run: &Run) -> u64 {

@@ -17,8 +17,8 @@ fn golden(name: &str) -> Value {
         .expect("they are JSON")
 }
 
-/// Adds the paths of all keys in `value` to `found`. The elements of a list share one path. The keys of the
-/// objects at the paths in `BY_DATA` are left out.
+/// Adds the paths of all keys in `value` to `found`. The elements of a list share one path. Leaves out the
+/// keys of objects that may be null, or whose keys are data such as host names (`BY_DATA`).
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
         // The first two objects may be null. The keys of the others are data, such as names of hosts and

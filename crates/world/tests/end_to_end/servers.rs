@@ -1,5 +1,5 @@
 //! Tests of external servers: the kernel's reports on their listeners and connections, and the errors when
-//! they fail.
+//! servers fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, list, network, page, plt_ms, root, run, with, with_syn_data};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// A Python program that serves the bodies of a.test. Unless `QUEUE` is 0, it sets a Fast Open queue of this
-/// length itself.
+/// A Python program that serves the bodies of a.test. Unless `QUEUE` is 0, the program itself sets a Fast
+/// Open queue of this length.
 const SERVER: &str = r#"
 import functools, http.server, os, socketserver
 class Server(socketserver.ThreadingTCPServer):

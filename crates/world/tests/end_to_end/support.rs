@@ -65,8 +65,7 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// Returns a job that loads the page in each of the arms `names` (see [`arms`]), with the tolerances of
-/// [`forgiving`].
+/// Returns a job that loads the page in each of the [`arms`] called `names`, with [`forgiving`] tolerances.
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
         "loads": arms(names), "load_timeout_us": 60_000_000, "tolerance": forgiving()})
@@ -152,8 +151,7 @@ pub(crate) fn start(command: &mut Command, input: &[u8]) -> Child {
     child
 }
 
-/// Waits for a child to end, and returns its exit code and standard output. Kills it and panics after
-/// [`TIMEOUT`].
+/// Waits for a child, and returns its exit code and standard output. Kills it and panics after [`TIMEOUT`].
 pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     let mut stdout = child.stdout.take().expect("it is piped");
     let (sender, receiver) = mpsc::channel();

@@ -1,5 +1,5 @@
 //! Tests of loads over TLS: the round trips of handshakes with and without Fast Open. Everything else is the
-//! same as in cleartext.
+//! same as in loads without TLS.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -103,8 +103,7 @@ fn a_generator_that_cannot_keep_the_rate_says_so() {
     );
 }
 
-/// A Python program that serves the body of a.test, one request after another; the first response takes a
-/// second.
+/// A Python program that serves the body of a.test, one request at a time. The first response takes 1 s.
 const SLOW_AT_FIRST: &str = r#"
 import functools, http.server, time
 class Handler(http.server.SimpleHTTPRequestHandler):
