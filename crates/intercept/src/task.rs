@@ -8,7 +8,7 @@ use fastopen_netns::process::{pidfd_getfd, pidfd_open};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-/// A handle (pidfd) to a thread. Unlike a thread ID, a pidfd never refers to a later thread.
+/// A handle (pidfd) to a thread. Unlike a thread ID, a pidfd never refers to another thread later.
 pub(crate) struct Task {
     thread: i32,
     handle: OwnedFd,

@@ -187,8 +187,8 @@ pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl
 }
 
 /// Returns a descriptor of a process or, with the flag `PIDFD_THREAD`, of a thread. Unlike an ID, the
-/// descriptor never refers to a later process or thread. Fails with ESRCH if the process or thread has ended,
-/// and with EINVAL if the kernel does not know the flags.
+/// descriptor never refers to another process or thread later. Fails with ESRCH if the process or thread has
+/// ended, and with EINVAL if the kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })

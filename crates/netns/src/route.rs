@@ -234,7 +234,7 @@ pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
 }
 
 /// Offloads to turn off: they merge or split packets, or leave checksums to hardware that a veth lacks. Each
-/// has an ethtool command (include/uapi/linux/ethtool.h) and a name for error messages.
+/// entry is an ethtool command (include/uapi/linux/ethtool.h) and the offload's name in error messages.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_0017, "transmit checksums"),           // ETHTOOL_STXCSUM
     (0x0000_0019, "scatter and gather"),           // ETHTOOL_SSG

@@ -55,7 +55,7 @@ pub struct Resource {
     /// Time that the server takes to produce the body, from its first to its last byte.
     #[serde(default)]
     pub server_send_us: u64,
-    /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
+    /// Index of the resource that reveals this resource; `None` (explicit `null`) only for the root document.
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
     /// Bytes of the initiator's body that must arrive to reveal this resource; `None` for the whole response.

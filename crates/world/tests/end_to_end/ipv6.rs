@@ -1,5 +1,5 @@
-//! Tests of worlds with IPv6, which behave like worlds with IPv4, but whose packets are 20 bytes longer. With
-//! both versions, the client chooses (Happy Eyeballs, RFC 8305).
+//! Tests of worlds with IPv6, which behave like worlds with IPv4, but whose packets are 20 bytes longer. In
+//! worlds with both versions, the client chooses one (Happy Eyeballs, RFC 8305).
 
 use std::net::{IpAddr, Ipv6Addr};
 
