@@ -1,4 +1,4 @@
-"""Measure the time that Chromium takes on the host engine in addition to page load times.
+"""Measure Chromium's overhead on the host engine: the wall time of a load minus its page load time.
 
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
 The wall time of a load is the time between the previous record (for the first load, the world's record) and
@@ -39,9 +39,9 @@ class World:
 
     plts: list[float]
     first_beyond: float
-    """The time from the world's record to the first load's record, minus that load's page load time."""
+    """Overhead of the first load: time from the world's record to the load's, minus the page load time."""
     later_beyond: list[float]
-    """The times from each load's record to the next, minus the page load time of the next."""
+    """Overhead of each later load: time since the previous load's record, minus the page load time."""
     processor: float
     """Processor time of the world and all its processes."""
 

@@ -115,7 +115,7 @@ def _entry(draw: random.Random, url: str, at_ms: int, initiator: str) -> dict[st
 
 
 def main() -> None:
-    """Print processor time for each file, and the process's memory after a tenth of the files and all."""
+    """Print processor time per file, and peak memory after a tenth of the files and after all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--write", type=Path, help="write varied recordings into this folder instead")

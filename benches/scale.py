@@ -85,7 +85,8 @@ def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
 
 
 def written(folder: Path, loads: int) -> tuple[int, list[float]]:
-    """Write a run of about `loads` loads. Return their number, and the seconds for each written load."""
+    """Write a run of about `loads` loads. Return their exact number, and the seconds that it took to write
+    each load, without the loads that were copied in SQL."""
     plan = made_plan(loads)
     of_cell = variants(plan)
     last = max(planned.repeat for planned in plan.jobs) - VARIANTS
@@ -103,7 +104,7 @@ def written(folder: Path, loads: int) -> tuple[int, list[float]]:
 def fill(
     store: RunStore, jobs: Iterable[PlannedJob], of_cell: dict[int, Iterator[tuple[LoadRecord, str]]]
 ) -> list[float]:
-    """Write the loads of the jobs. Return the seconds for each load."""
+    """Write the loads of the jobs. Return the list of seconds that it took to write each load."""
     took_s: list[float] = []
     for planned in jobs:
         for load in planned.job.loads:

@@ -114,7 +114,8 @@ def middle(runs: Sequence[Measured]) -> Measured:
 
 
 def each(few: Measured, many: Measured, count: int) -> Measured:
-    """Return the times of one load: the difference between two runs, divided by `count` further loads."""
+    """Return times per load: the difference between a run and one with `count` more loads, divided by
+    `count`."""
     return Measured(
         wall=(many.wall - few.wall) / count,
         cpu=(many.cpu - few.cpu) / count,

@@ -1,5 +1,5 @@
-//! Measures how exact and how fast a world's network is. `make bench` runs this benchmark;
-//! docs/measurements/speed.md has the output.
+//! Measures how accurate and how fast a world's network is. `make bench` runs this benchmark;
+//! docs/measurements/speed.md shows the output.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,7 +75,7 @@ fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
     LinkConfig { down: direction.clone(), up: direction, ..LinkConfig::default() }
 }
 
-/// A world's network without a page and origins.
+/// A world's network, without a page or origins.
 struct Bare {
     forwarder: Forwarder,
     topology: Topology,

@@ -86,7 +86,7 @@ def job_cases() -> str:
     Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (write
     the first part, and then the second part this number of times). `refused` is null if the changed job is
     valid, `schema` if the schema refuses it, or `rule` if the schema cannot express the fault. If a case uses
-    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys."""
+    an invalid word of an enum or an invalid key of an object, `known` lists the valid words or keys."""
     schema = json.loads(job_schema())
     golden = _golden("job")
     changes = [*_changes(schema, schema, golden, ""), *({"change": one} for one in _related())]
@@ -170,7 +170,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield cases that each change one value of an object. `within`: True if the schema allows the value."""
+    """Yield cases that each change one value of an object. `within`: True if the schema allows the result."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -210,8 +210,8 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield (value, valid, words) for values at and beyond each bound. If the value is a string that is not
-    in the enum, `words` has the enum's words; otherwise it is None."""
+    """Yield (value, valid, words): values at and beyond the bounds of a schema, and values of wrong types.
+    For a string that is not in the schema's enum, `words` lists the enum; for other values, it is None."""
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")

@@ -33,7 +33,7 @@ Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
 def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
-    """Return median page load times in ms by RTT in ms and loss, then by page, then by first flight."""
+    """Map (RTT in ms, loss), then the page, then the first flight to the median page load time in ms."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
     for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:

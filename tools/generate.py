@@ -2,10 +2,10 @@
 """Write all text that is generated from the code: schemas, boundary cases, tables and figures in documents.
 
     .venv/bin/python tools/generate.py           # writes files that are out of date
-    .venv/bin/python tools/generate.py --check   # names these files; exit status 1 if there are any
+    .venv/bin/python tools/generate.py --check   # only lists these files; exit status 1 if there are any
 
 An entry of OUTPUTS is a whole file, or the part between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
-Documents have the figures of docs/facts.toml between `<!--fact:NAME-->` and `<!--/-->`."""
+Figures of docs/facts.toml are inserted between the marks `<!--fact:NAME-->` and `<!--/-->` of documents."""
 
 import re
 import sys

@@ -35,7 +35,7 @@ def contents() -> str:
 
 
 def entries() -> str:
-    """Return the contents, and a heading with meaning, cause and remedy for each kind."""
+    """Return the list of `contents`, then a section for each kind of invalid load: meaning, cause, remedy."""
     return contents() + "".join(
         f"\n### {kind}\n{one.meaning}\n\n- Cause: {one.cause}\n- Remedy: {one.remedy}\n"
         for kind, one in EXPLANATIONS.items()

@@ -69,8 +69,8 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search for the best rig of each named experiment, or of all that declare rigs, and yield the results.
-    The searches share their loads, but use no loads of earlier runs, so that every figure is measured now."""
+    """Yield the result of a search for the rig that agrees best with each named experiment, or with each that
+    declares rigs. Searches share loads, but none of earlier runs, so that every figure is measured now."""
     known = KnownTimes()
     for name in packaged_experiments():
         try:

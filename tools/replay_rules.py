@@ -42,7 +42,7 @@ VARIANTS: dict[str, Rules] = {
 
 
 def main(files: Sequence[str]) -> int:
-    """Print a row of errors for each of VARIANTS, without pages that cannot be replayed. Return the exit
+    """Print a row of errors for each of VARIANTS. Skip pages that cannot be replayed. Return the exit
     status."""
     try:
         of_file = [load_pages([file]) for file in files]

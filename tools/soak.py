@@ -188,7 +188,7 @@ def wrong(case: Case, record: LoadRecord) -> list[str]:
 
 def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
     """Return True if the network explains an incomplete load: the path cuts connections, queues overflowed
-    until the time limit, or packets of a name lookup were lost or waited for too long."""
+    until the time limit, or packets of a name lookup were lost or queued for too long."""
     if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
         return False
     dropped = record.link.down.dropped_queue + record.link.up.dropped_queue

@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 
 
 def _machines_kernel() -> Path | None:
-    """Return the kernel that fastopen finds on this machine; None if there is none. Fixtures hide it."""
+    """Return the kernel that fastopen finds on this machine; None if none. Fixtures hide it from tests."""
     try:
         return kernels.find().path
     except MachineError:
@@ -84,7 +84,7 @@ def _kernel(_no_kernel: None, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the runs of a test in its own folder."""
+    """Store each test's runs in a separate folder."""
     monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
 
 
@@ -111,7 +111,8 @@ def _small_plan(page: Page) -> Callable[..., Plan]:
 
 
 def fake_world_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Return a function that sets the fake world's mode by job id (`*`: all others) and returns its path."""
+    """Return a function that sets the fake world's mode for each job id (`*`: all others) and returns the
+    path of the fake program."""
     state = folder / "state"
     state.mkdir()
 

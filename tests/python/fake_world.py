@@ -35,7 +35,7 @@ def begun(job: str) -> int:
 
 
 def load_record(job: Any, load: Any, number: int) -> Any:
-    """Return a load of 10 RTTs without TFO, 9.5 with cold, 8 with warm cookies; two are the handshake."""
+    """Return a load of 10 RTTs without TFO, 9.5 with cold or 8 with warm cookies. The handshake takes two."""
     rtts = {None: 10.0, "cold": 9.5, "warm": 8.0}[load["cookies"]]
     noise_ns = job["seed"] % 1_000_003
     record = golden("load")

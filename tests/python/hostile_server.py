@@ -18,9 +18,8 @@ REDIRECTS = {"/file": "file:///etc/passwd", "/ring": "/ring"}
 
 
 class Hostile(Handler):
-    """Sends an odd page, a redirect, or data without end, depending on the path. It sends until the client
-    closes the connection or the test is over.
-    """
+    """Sends an odd page, a redirect, or endless data, depending on the path. Endless data stops when the
+    client closes the connection or the test is over."""
 
     def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         over = self.server.closing

@@ -1,4 +1,4 @@
-"""Make up runs for tests of figures and reports: a small model of a loader writes a store."""
+"""Make up runs for tests of figures and reports. A small model of a page loader computes their loads."""
 
 import json
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def made_up_plan(
 
 
 def fill(store: RunStore, plan: Plan, *, late: Sequence[str] = ()) -> None:
-    """Write all loads of the plan to a store. Warm loads of the jobs in `late` are invalid."""
+    """Write all loads of the plan to a run's store. Warm loads of the jobs in `late` are invalid."""
     for planned in plan.jobs:
         store.add_world(*_world(planned))
         for number, load in enumerate(planned.job.loads):

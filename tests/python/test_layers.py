@@ -34,7 +34,7 @@ LAYERS = [
 
 
 NONE = -1
-"""The index of a folder that only contains layers."""
+"""The index that `layer_of` returns for a folder that only contains layers."""
 
 
 def layer_of(module: str) -> int:

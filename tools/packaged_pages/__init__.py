@@ -1,1 +1,1 @@
-"""Generate the packaged pages from saved bodies with a browser's log, from recordings, and from reports."""
+"""Generate the packaged pages from saved bodies with a browser's log, recordings, and reports on TFO."""

@@ -1,4 +1,4 @@
-"""Write the pages that reports describe: `PYTHONPATH=tools python -m packaged_pages.handwritten OUT`."""
+"""Write pages described in reports on TFO: `PYTHONPATH=tools python -m packaged_pages.handwritten OUT`."""
 
 from __future__ import annotations
 

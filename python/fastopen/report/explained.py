@@ -48,9 +48,9 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of test conditions that a published measurement may have had. For each condition, it
-    shows how many more published savings agree with measured savings under only this condition, and how many
-    fewer agree if it is removed from the best set of conditions."""
+    """Return a table of test conditions that a published measurement may have had. A row shows how many more
+    published savings agree with measured ones under only this condition than under none, and how many fewer
+    agree under the best set of conditions without it than with it."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),
@@ -144,7 +144,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return entries for the load time without TFO and TFO's saving; green if they agree with `cell`."""
+    """Return entries for a rig's load time without TFO and its saving; green if they agree with `cell`."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

@@ -44,7 +44,7 @@ class Summary:
     tone: str
     sentences: tuple[str, ...]
     tiles: Mapping[str, str]
-    """Key figures by label, as texts. Reports show them in large type."""
+    """Maps labels to key figures as strings. Reports show the figures in large type."""
 
 
 def summarise_run(results: Results) -> Summary:
@@ -73,7 +73,7 @@ def summarise_run(results: Results) -> Summary:
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings on `page`, without the verdict if it is the run's only page: the summary has it."""
+    """Yield the findings on `page`. Omit the verdict if the run has no other page: the summary shows it."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one

@@ -59,8 +59,8 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar as text, from 0 to the median page load time, with a mark for each load. A bar of `room`
-    characters means `longest_ms`. If `encoding` has no braille characters, the bar is in ASCII."""
+    """Return a bar as text, from 0 to the median page load time, with a mark for each load. A bar for
+    `longest_ms` is `room` characters long. If `encoding` has no braille characters, the bar is in ASCII."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

@@ -32,7 +32,7 @@ def fastopen(*arguments: object, program: Path = PROGRAM) -> subprocess.Complete
 
 
 def cells_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Return the cells of a run of one page over one network, by arm."""
+    """Map each arm to its cell in a run of one page over one network."""
     assert done.returncode == 0, done.stdout + done.stderr
     return {cell["cookies"] or "off": cell for cell in json.loads(done.stdout)["cells"]}
 

@@ -1,7 +1,7 @@
-"""The world program accepts all jobs that the Python package may send: both read randomly changed jobs.
+"""Of randomly changed jobs, the world program accepts all that the Python package may send.
 
-The program checks all jobs before it begins the first one. So each job is followed by an invalid one, and the
-program's error shows which of the two it refused.
+The program checks all jobs before it begins the first one. Each changed job is followed by an invalid job, so
+that no job is run, and the program's error shows which of the two jobs it refused.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Jobs in virtual time on an executor: results as without one, errors that name the worker, lost workers."""
+"""Jobs in virtual time on an executor: same results as locally, errors that name the worker, lost workers."""
 
 import errno
 import os

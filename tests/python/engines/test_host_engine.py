@@ -43,7 +43,7 @@ def exists(pid: int) -> bool:
 
 
 def children() -> set[int]:
-    """Return the child processes of all threads. Other tests may have left some, such as pools."""
+    """Return the child processes of all threads. Other tests may have left some, such as process pools."""
     tasks = Path("/proc/self/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
 

@@ -219,7 +219,7 @@ def test_the_command_lists_them_all() -> None:
 
 
 def with_names(text: str) -> str:
-    """Return a message with the names of factors instead of options, keys and arguments."""
+    """Return a message with factors' names instead of their options and keys, and without quotes."""
     for factor in sorted(ASKED, key=lambda one: -len(one.toml)):
         text = re.sub(rf"{factor.flag}\b|\b{re.escape(factor.toml)}\b", factor.name, text)
     return re.sub(r" = (?=\")|[\"']", lambda found: " " if "=" in found[0] else "", text)

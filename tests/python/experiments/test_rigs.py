@@ -1,4 +1,4 @@
-"""Rigs that an experiment's file declares: properties, which may exclude others, and pages of objects."""
+"""Rigs in experiments' files: their properties, some of which exclude others, and pages made of objects."""
 
 from itertools import combinations_with_replacement
 from pathlib import Path

@@ -81,7 +81,7 @@ def kind(type_: str) -> dict[str, str]:
 
 
 def noted(page: Page) -> dict[str, int]:
-    """Return the counts of a page's notes by their keys in SENTENCES; 1 for a note without a count."""
+    """Map each note of a page, named by its key in SENTENCES, to the count in the note (1 if it has none)."""
     found: dict[str, int] = {}
     for key, sentence in SENTENCES.items():
         pattern = re.compile(re.escape(sentence).replace(re.escape("{n}"), r"(\d+)"))

@@ -37,7 +37,7 @@ def with_times(found: Results, ms: Any) -> Results:
 
 
 def ms_of(point: DesignPoint) -> float:
-    """Return 300 ms, 100 more for large certificates without resumption, 40 less with warm cookies."""
+    """Return 300 ms, plus 100 for large certificates without resumption, minus 40 with warm cookies."""
     tls, arm = point.setup.tls, point.arm
     assert tls is not None
     assert arm is not None

@@ -17,7 +17,7 @@ from made_up_run import made_up_page, made_up_plan, made_up_run
 
 
 def results(folder: Path, path: str, saved_ms: dict[str, float]) -> Results:
-    """Return results for two RTTs. `saved_ms` has the saving of TFO on each path."""
+    """Return results for two RTTs. `saved_ms` maps each path to the saving of TFO."""
     networks = networks_asked(rtt="20ms,100ms", path=path)
     plan = made_up_plan([made_up_page("p")], networks=[one.model_dump() for one in networks])
     with RunStore.open(made_up_run(folder, plan)) as store:

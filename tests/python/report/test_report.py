@@ -1,4 +1,4 @@
-"""Printed runs, compared with snapshots; UPDATE_SNAPSHOTS=1 updates the snapshots."""
+"""The printed results of runs, compared with snapshots; UPDATE_SNAPSHOTS=1 updates the snapshots."""
 
 import io
 import json

@@ -1,5 +1,5 @@
-"""The report in a real browser, opened from its file: no messages, no requests, choices by mouse and
-keyboard.
+"""The report in a real browser, opened from its file: nothing on the console, no requests, and controls that
+work with mouse and keyboard.
 
 FASTOPEN_SCREENSHOTS=DIR saves screenshots in DIR.
 """

@@ -40,7 +40,7 @@ def _orphans_come_here() -> Iterator[None]:
 
 
 def processes() -> dict[int, tuple[int, str, str]]:
-    """Return the parent, state and name of each process by its id."""
+    """Map the id of each process to its parent's id, its state and its name."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -53,8 +53,8 @@ def processes() -> dict[int, tuple[int, str, str]]:
 
 
 def descendants(but: set[int], child: int = 0) -> dict[int, tuple[str, str]]:
-    """Return the state and name of all living descendants of this process by id, except the children in `but`
-    and their descendants. Reaps ended orphans, but not `child`, for which the caller waits."""
+    """Map the id of each living descendant of this process to its state and name. Leaves out the children in
+    `but` and their descendants. Reaps ended orphans, but not `child`, for which the caller waits."""
     by_parent: dict[int, list[int]] = defaultdict(list)
     everything = processes()
     for pid, (parent, _, _) in everything.items():
@@ -82,9 +82,8 @@ def kill(pid: int, number: int) -> bool:
 def harried(
     command: list[str], most: int, draw: random.Random, took_s: float, before: set[int]
 ) -> Counter[str]:
-    """Run a command and kill up to `most` of its processes at random times. Return the number of kills by the
-    name of the process. Fails if any process is left.
-    """
+    """Run a command and kill up to `most` of its processes at random times. Return the number of kills for
+    each process name. Fails if any process is left."""
     front = forked(command)
     pidfd = os.pidfd_open(front)
     killed: Counter[str] = Counter()
@@ -116,9 +115,9 @@ def harried(
 
 
 def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
-    """Return the attempts at each load and their records, without address and start time.
+    """Map each load, (job, load), to its attempts: number, and record without client address and start time.
 
-    These depend on the load's position in its world, which differs if a part of the job was already done."""
+    Both depend on the load's position in its world, which differs if a part of the job was already done."""
     found = defaultdict(list)
     with RunStore.open(folder) as run:
         for row, record in run.load_records(run.loads()):

@@ -112,9 +112,8 @@ class Target:
 
 
 def _pages(file: Path) -> object:
-    """Read a file leniently and strictly. Two lenient readings must be equal, and so must a page that is
-    written and read again.
-    """
+    """Read a file leniently and strictly. A second lenient reading must give the same pages, and each page
+    must stay the same when it is written and read again."""
     found = []
     for lenient in (False, True):
         try:
@@ -287,7 +286,7 @@ def _broken_bytes(sample: bytes, rng: random.Random) -> bytes:
 
 
 def _broken_database(sample: bytes, rng: random.Random) -> bytes:
-    """Replace values of some rows. JSON in them, compressed or not, is changed as JSON."""
+    """Replace values of some rows. JSON values, compressed or not, are decoded, changed and encoded again."""
     database = sqlite3.connect(":memory:")
     database.deserialize(sample)
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
@@ -347,7 +346,7 @@ def mutated(value: Any, rng: random.Random, changes: int) -> Any:
 
 
 def _place(root: list[Any], rng: random.Random) -> tuple[Any, Any]:
-    """Return a random member of an object or list, as its holder and key. It may be at any depth."""
+    """Return (holder, key) of a random member, at any depth, of the objects and lists in `root`."""
     holder: Any = root
     key: Any = 0
     while isinstance(holder[key], (dict, list)) and holder[key] and rng.random() < 0.85:

@@ -27,9 +27,8 @@ CELLS = SPACE.base_cells()
 
 
 def times(cell: PublishedCell, *, longer: float = 1.0, points: float = 0.0) -> CellTimes:
-    """Return times of a rig that differ from a cell by these amounts: `longer` is a factor of the time
-    without TFO, `points` the difference of the improvement in percentage points.
-    """
+    """Return a rig's times, computed from a published cell: without TFO, `longer` times the published time;
+    with TFO, an improvement that is `points` percentage points larger than the published one."""
     off = cell.off_ms * longer
     return CellTimes(off, off * (1 - (cell.improvement_percent + points) / 100))
 
@@ -296,7 +295,7 @@ def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch:
 
 
 def jobs_of_a_page() -> list[Job]:
-    """Return the jobs of a search for one page. Their ids are the keys by which KnownTimes finds them."""
+    """Return the jobs that a search runs for one page. Their ids are the keys in KnownTimes."""
     search = RigSearch(SPACE, CELLS, cast("VirtualEngine", CountingEngine()), lambda *_: None)
     page = next(iter(search.pages.values()))
     made = PageOnRig(SPACE.reproduction((), page.name), page).jobs(0, ["off", "warm"], 2)

@@ -1,4 +1,4 @@
-"""`--quick`: what a run of a minute leaves out, and what it always includes."""
+"""`--quick`: the settings that a run of a minute leaves out, and those that it always keeps."""
 
 import os
 

@@ -106,8 +106,7 @@ def claimed(log: FetchLog, folder: Path) -> set[Path]:
 
 
 def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
-    """Return the resources fetched over the network. A redirect's file has the body of the redirect's
-    target."""
+    """Return the resources fetched over the network. A redirect's file contains the body of its target."""
     led_to: dict[str, Path] = {}
     items: list[Item] = []
     missing = 0
@@ -200,7 +199,7 @@ def _from_cache(
 
 def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
     """Set the sizes of bodies on the wire. Compressed text gets the size after gzip, multiplied by the ratio
-    of the log's sum to gzip's sum if this ratio is between 0.8 and 1.25."""
+    of the log's total to the total after gzip if this ratio is between 0.8 and 1.25."""
     fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
     plain = _sum(log, "ShouldHaveBeenCompressed")
     packed = _sum(log, "BytesBeforeCompression")
@@ -252,7 +251,7 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
     or style sheet in between.
 
     The browser then waited for this code: the parser waits for scripts, and layout, which requests background
-    images, waits for stylesheets. The initiator is the latest such code, which is found by time."""
+    images, waits for stylesheets. Importers then take the latest such code as the initiator, by time."""
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
         return False

@@ -49,7 +49,7 @@ def request(resource: int, connection: int, times_ms: tuple[float, ...], **other
 
 
 def opened(start_ms: float, end_ms: float) -> dict[str, int]:
-    """Return the keys of a request's record that give the times at which it opened its connection."""
+    """Return the fields of a request's record with the start and end of the handshake that it caused."""
     return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
 
 
@@ -193,7 +193,7 @@ def test_a_request_that_waited_for_its_connection_stands_behind_the_one_before_i
 
 
 def multiplexed(record: LoadRecord) -> LoadRecord:
-    """Return the load with connections that carry several requests at once."""
+    """Return a copy of the load in which each connection can carry several requests at once."""
     shared = [
         one.model_copy(
             update={

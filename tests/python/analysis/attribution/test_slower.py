@@ -110,8 +110,8 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
 
 
 def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
-    """Return a function that changes a load: both ends retransmit these numbers of segments on the connection
-    of the last request, and request 10 ends 100 ms later."""
+    """Return a function that changes a load: on the connection of the last request, client and origin
+    retransmit these numbers of segments, and request 10 ends 100 ms later."""
 
     def sent_again(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
@@ -197,8 +197,8 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
     resumed: bool, resumes: bool, explained: bool
 ) -> None:
-    """`resumed`: the slow request's connection resumes a TLS session. `resumes`: another connection of the
-    load does, which shows that the experiment has sessions at all."""
+    """`resumed`: True if the slow request's connection resumes a TLS session. `resumes`: True if another
+    connection of the load does, which shows that the experiment resumes sessions."""
 
     def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
         secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}
@@ -247,7 +247,7 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
 def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
 ) -> None:
-    """Results without TFO have no saving, but can be slower over a shorter RTT than over a longer one."""
+    """Rows without TFO have no saving (None), but can be slower than rows with a longer RTT."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)

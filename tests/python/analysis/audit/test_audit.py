@@ -26,7 +26,7 @@ def published() -> Path:
 
 
 def findings(path: Path, *rows: str, header: str = HEADER) -> list[AuditFinding]:
-    """Return the findings of the audit of a table with these rows, to which the experiment `e` is added."""
+    """Audit a table of these rows, with the experiment `e` as the first column. Return the findings."""
     path = path / "table.csv"
     path.write_text("\n".join([header, *(f"e,{row}" for row in rows)]) + "\n")
     return audit(read_table(path).cells)

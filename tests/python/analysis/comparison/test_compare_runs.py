@@ -1,4 +1,4 @@
-"""Comparisons of runs: matching cells, their changes, and the verdicts of limits."""
+"""Comparisons of runs: matching cells, their changes, and checks of limits on these changes."""
 
 import json
 import os
@@ -244,7 +244,7 @@ def test_the_command_says_first_what_differs_and_exits_with_1_where_a_limit_fail
 
 
 def with_results(side: Side, **figures: Any) -> Side:
-    """Return the run with other results in its last cell."""
+    """Return a copy of the run in which these fields of the last cell's results are replaced."""
     *cells, last = side.results.cells
     return replace(side, results=replace(side.results, cells=[*cells, replace(last, **figures)]))
 
@@ -350,7 +350,7 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
 @pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
     """Use a stub of fastopen, because building kernels takes minutes. The stub copies one of two finished
-    runs, which the file `kind` in each commit of the source tree names."""
+    runs. In each commit of the source tree, the file `kind` names the run."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}
     stub = tmp_path / "bin" / "fastopen"
     stub.parent.mkdir()

@@ -16,7 +16,7 @@ def varied_run(repeats: int = 30) -> Results:
 
 
 def saving(results: Results, of: dict[str, float]) -> CellResult:
-    """Return a cell whose saving is the weighted sum of the drawn values; `of` has the weights."""
+    """Return a cell whose saving is a weighted sum of the drawn values. `of` maps their names to weights."""
     cell = results.cells[-1]
     draws = {repeat: draw_of(results.experiment, cell.cell.comparison, repeat) for repeat in cell.plts_ms}
     saved = {

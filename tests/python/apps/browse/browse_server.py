@@ -26,7 +26,7 @@ class Answer:
 
 @dataclass
 class Visitor:
-    """A client that was given the server's address, with its cookies."""
+    """An HTTP client that knows the server's address and keeps cookies."""
 
     address: str
     cookies: SimpleCookie = field(default_factory=SimpleCookie)

@@ -1,4 +1,4 @@
-"""`fastopen exec`: its report; it must not change a command's signals, stops, terminal or exit code."""
+"""`fastopen exec`: the report, and that a command's signals, stops, terminal and exit code are unchanged."""
 
 import io
 import json

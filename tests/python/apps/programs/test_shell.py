@@ -162,7 +162,7 @@ def test_a_world_that_cannot_be_is_refused_with_its_place(options: list[str], pl
 
 
 def processes() -> dict[int, tuple[int, str]]:
-    """Return the parent and command line of each running process by its id."""
+    """Map the id of each running process to its parent's id and its command line."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

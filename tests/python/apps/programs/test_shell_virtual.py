@@ -1,4 +1,4 @@
-"""`fastopen shell --engine virtual`: any programs in virtual time."""
+"""`fastopen shell --engine virtual`: arbitrary programs run in virtual time."""
 
 import json
 import os

@@ -47,7 +47,7 @@ def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path])
 
 
 def took(cell: CellResult, *plts_ms: float) -> CellResult:
-    """Return the cell with these page load times, of which the middle one is the median."""
+    """Return a copy of the cell with these page load times. The middle argument is taken as the median."""
     return replace(cell, plts_ms=dict(enumerate(plts_ms)), plt_ms_median=plts_ms[len(plts_ms) // 2])
 
 

@@ -1,4 +1,4 @@
-"""Resources of a recording that a real browser requests, over https and on sibling hosts."""
+"""Recorded responses, which a real browser can also request over https and from sibling hosts."""
 
 import json
 import shutil

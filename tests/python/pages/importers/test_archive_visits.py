@@ -14,7 +14,7 @@ from .test_warc import archive
 
 
 def answer(url: str, mime: str, body: bytes, status: int = 200, location: str | None = None) -> Answer:
-    """Return a response to a request without a Referer, as crawlers send."""
+    """Return a response whose request, like those of crawlers, had no Referer."""
     return Answer(url, body, mime, status=status, location=location, referer=None)
 
 

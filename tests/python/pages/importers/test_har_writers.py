@@ -1,4 +1,4 @@
-"""Peculiarities of the programs that write HARs, and files that are not a load of one page."""
+"""Peculiarities of the programs that write HARs, and files that contain several page loads or none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_playwright_counts_tls_within_connect_and_again_in_the_time() -> None:
     ],
 )
 def test_requests_of_scripts_and_local_answers_are_left_out(mark: dict[str, Any], note: str) -> None:
-    """Playwright's HARs have requests by the test itself, and responses from the test (route.fulfill)."""
+    """Playwright's HARs contain requests and responses made by the test script itself (route.fulfill)."""
     page = one_page(ROOT, entry("http://a.test/1.js", 50) | mark).page
     assert len(page.resources) == 1
     assert noted(page)[note] == 1
@@ -75,7 +75,7 @@ def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() 
 
 
 def test_safari_counts_the_queue_again_as_sending() -> None:
-    """On an existing connection, `blocked` and `send` are both the time until the request was sent."""
+    """On existing connections, Safari's `blocked` and `send` are both the time until the request was sent."""
     timings = {"blocked": 200, "connect": -1, "send": 200, "wait": 50, "receive": 10}
     image = entry(
         "http://a.test/1.png",

@@ -1,4 +1,4 @@
-"""Importing Mahimahi's recordings, whose messages are written byte by byte here."""
+"""Importing Mahimahi's recordings, whose messages these tests encode byte by byte."""
 
 from __future__ import annotations
 

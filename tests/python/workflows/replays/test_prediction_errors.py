@@ -1,4 +1,4 @@
-"""The part of a load that causes the error of a prediction, by kind."""
+"""The step of a load that causes most of a prediction's error, named by its kind."""
 
 import pytest
 

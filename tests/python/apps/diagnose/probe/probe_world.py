@@ -38,7 +38,7 @@ class Middlebox:
         self.accepted: set[bytes] = set()
 
     def passed(self, frame: bytes, from_client: bool) -> tuple[bytes | None, bytes | None]:
-        """Return the frame to pass on (None: dropped), and a frame to send back (None: none)."""
+        """Return the frame to pass on (None to drop it), and a frame to send back (None for nothing)."""
         if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
             return frame, None
         ip, rest = bytearray(frame[14:34]), frame[34:]  # the kernel's SYNs have no IP options
@@ -171,7 +171,7 @@ def forward_until_they_end(rule: str) -> None:
 
 
 def namespace(commands: str, *command: str) -> subprocess.Popen[str]:
-    """Start a shell in a new network namespace. After a line on stdin, it runs `commands`, then `command`."""
+    """Start a shell in a new network namespace. After reading a line, it runs `commands` and `command`."""
     shell = f'echo ready; read _; set -e; {commands}; exec "$@"'
     process = subprocess.Popen(
         ["unshare", "-n", "sh", "-c", shell, "sh", *command],
@@ -216,7 +216,7 @@ def run(rule: str, setting: str, command: list[str]) -> int:
 
 
 def wait_for_listener(pid: int) -> None:
-    """Wait until the server's namespace has a listening socket (state 0A)."""
+    """Wait until the server's namespace has a listening socket (state 0A in /proc/PID/net/tcp)."""
     while True:
         with open(f"/proc/{pid}/net/tcp") as table:
             if any(line.split()[3] == "0A" for line in table.readlines()[1:]):

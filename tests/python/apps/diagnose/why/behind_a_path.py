@@ -1,4 +1,4 @@
-"""A command for `probe_world.py`: open two TFO connections, then print the JSON of `why` and `probe`."""
+"""Open two TFO connections, then print the JSON of `fastopen why` and `probe`. `probe_world.py` runs this."""
 
 import json
 import socket
