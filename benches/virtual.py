@@ -159,8 +159,7 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document, in seconds. Each load counts with the median
-    of its cell."""
+    """Return the sum over a results document's cells of median page load time times loads, in seconds."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

@@ -28,8 +28,8 @@ _HEAD = (
 def markdown(pages: Iterable[ImportedPage]) -> str:
     """Return the table, with sizes in kB of 1000 bytes.
 
-    `inferred` also counts initiators that were found because a recorded text names the resource; `followed`
-    counts targets of redirects and requests after a preflight."""
+    The column `inferred` includes initiators that were found because a recorded text names the resource.
+    `followed` counts targets of redirects and requests after a preflight."""
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|" + "---:|" * (len(_HEAD) - 1)]
     for imported in pages:
         page = imported.page

@@ -48,7 +48,7 @@ TOGETHER = 400
 
 @dataclass(frozen=True)
 class Case:
-    """A job for a page, a network and a setup. `asked` has the settings in the command line's notation."""
+    """A job for a page, a network and a setup. `asked`: the settings in the command line's notation."""
 
     number: int
     job: Job

@@ -19,7 +19,7 @@ def golden(name: str) -> Any:
 
 
 def job_with(path: str, value: Any) -> str:
-    """Return the golden job with one value replaced. `path` is the keys, joined by dots."""
+    """Return the golden job with the value at `path` (keys joined by dots) replaced."""
     data = golden("job")
     *parents, last = path.split(".")
     place = data

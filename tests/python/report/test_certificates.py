@@ -1,4 +1,4 @@
-"""The effect of certificates on load times, sizes that fit into a SYN, and steps of round trips."""
+"""The effect of certificates on load times, sizes that fit into a SYN, and sizes with equal round trips."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page and the tables of a search for a rig, with made-up times."""
+"""The report of a search for a rig, as an HTML page and as tables. All times are made up."""
 
 import json
 from dataclasses import replace

@@ -176,7 +176,7 @@ def test_a_file_of_very_many_things_is_refused_before_all_are_read(what: str, tm
 
 
 def har_of_headers(entries: int, of_each: int) -> bytes:
-    """Return a HAR whose headers all differ, so that the importer cannot share them."""
+    """Return a HAR whose headers all differ, so that the importer cannot store equal headers only once."""
 
     def entry(number: int) -> bytes:
         names = range(number * of_each, (number + 1) * of_each)

@@ -230,7 +230,8 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """Return an exchange, as importers need it to find initiators. A cached item starts at its reference."""
+    """Return the item as an exchange, for finding its initiator. A cached item starts when its reference
+    arrives."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(

@@ -259,8 +259,8 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
 
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
-    """Return the results of a run without TFO over 256 kbit/s up, in which the load with early data is 300 ms
-    slower than the load without. `change` changes the slower load further."""
+    """Return the results of a run without TFO and with an uplink of 256 kbit/s, in which the load with early
+    data is 300 ms slower than the load without. `change` changes the slower load further."""
     setups = [{"tls": {"session": session}} for session in ("none", "early")]
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
     with RunStore.create(None, plan, {}) as store:

@@ -15,7 +15,7 @@ LOSSES = (0.0, 0.01, 0.02)
 
 
 def swept(saving: Callable[[CellResult, float], float], **experiment: Any) -> Results:
-    """Return results for two RTTs and three rates of loss. `saving` returns the improvement of a cell."""
+    """Return results for two RTTs and three loss rates. `saving` returns the improvement of a cell."""
     pages = [made_up_page("one")]
     plan = made_up_plan(pages, rtts_ms=(20, 100), rates_mbit=(4, 4, 4), repeats=1, **experiment)
     networks = [

@@ -29,7 +29,7 @@ def write(folder: Path, name: str, body: bytes) -> None:
 
 
 def mirror(folder: Path) -> Path:
-    """Write the small site as `wget -p -H` does. Return its folder."""
+    """Write the small site to a folder, in the layout of `wget -p -H`. Return the folder."""
     for answer in site():
         if answer.status == 200:
             name = answer.url.removeprefix("http://")

@@ -1,4 +1,4 @@
-"""The diagnoses of `fastopen why` for the counters of each path, and for misconfigured machines."""
+"""The diagnoses of `fastopen why` from kernel counters behind each path, and for misconfigured machines."""
 
 import json
 import shutil
