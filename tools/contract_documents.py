@@ -106,7 +106,7 @@ def _drop_titles(value: Any) -> None:
 
 
 def docstrings(of: type) -> dict[str, str]:
-    """Return the docstrings of a class's attributes by name, each in one line."""
+    """Map the names of a class's attributes to their docstrings, each joined into one line."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

@@ -21,7 +21,7 @@ Cells = dict[tuple[float, str, str], Prediction]
 
 def rows(found: Sequence[Prediction]) -> list[str]:
     """Return a row for each page: the measured times without TFO in ms, and for each client the errors of the
-    predicted times in % and of the savings in percentage points. Each cell has values for both networks."""
+    predicted times in % and of the savings in percentage points. A cell lists values for both networks."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one

@@ -29,7 +29,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return an HTML page that compares runs. `checks` has the checked limits of each comparison."""
+    """Return an HTML page that compares runs. `checks` contains the checked limits of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",

@@ -11,7 +11,7 @@ from fastopen.report.compared import check_words, where_on_the_path
 def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
     """Return JUnit XML for limits on changes of page load times and savings. Each comparison of two runs is a
     test suite, and each limit on one result is a test case. The time of a test case is the median page load
-    time of the second run. `checks` has the checked limits of each comparison."""
+    time of the second run. `checks` lists the checked limits of each comparison."""
     suites = ET.Element("testsuites", name="fastopen compare")
     for one, of_one in zip(compared, checks, strict=True):
         suite = ET.SubElement(suites, "testsuite", name=one_line(one.after.place))

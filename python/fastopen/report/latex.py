@@ -35,7 +35,7 @@ def escaped(text: str) -> str:
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
     """Return LaTeX with a `table` environment for each table. It needs the packages booktabs and textcomp.
 
-    `preamble` has lines to write as comments at the top. The label of a table is `tab:`, `name` and the
+    `preamble` contains lines to write as comments at the top. The label of a table is `tab:`, `name` and the
     table's title, such as `tab:run-evidence-of-each-cell`."""
     comments = ("Needs \\usepackage{booktabs,textcomp}.", *preamble)
     # A line break would end a comment.

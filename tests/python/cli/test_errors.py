@@ -1,4 +1,4 @@
-"""Wrong commands, and the errors that fastopen prints for them: snapshots/errors.txt has both.
+"""Wrong commands, and the errors that fastopen prints for them: snapshots/errors.txt lists both.
 
 A block of that file is a command line, the expected standard error and the exit code. The commands run in a
 folder with the files of wrong_inputs.py. A command that begins with `fastopen`, or with environment variables

@@ -295,7 +295,7 @@ def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch:
 
 
 def jobs_of_a_page() -> list[Job]:
-    """Return the jobs that a search runs for one page. Their ids are the keys in KnownTimes."""
+    """Return the jobs that a search runs for one page. Their ids are their keys in KnownTimes."""
     search = RigSearch(SPACE, CELLS, cast("VirtualEngine", CountingEngine()), lambda *_: None)
     page = next(iter(search.pages.values()))
     made = PageOnRig(SPACE.reproduction((), page.name), page).jobs(0, ["off", "warm"], 2)

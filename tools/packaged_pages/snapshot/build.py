@@ -252,7 +252,7 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
     or style sheet in between.
 
     The browser then waited for this code: the parser waits for scripts, and layout, which requests background
-    images, waits for stylesheets. Importers then take the latest such code as the initiator, by time."""
+    images, waits for stylesheets. Importers then choose the initiator by time: the latest such code."""
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
         return False

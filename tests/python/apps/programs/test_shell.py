@@ -176,7 +176,7 @@ def processes() -> dict[int, tuple[int, str]]:
 
 
 def namespaces(pids: Iterable[int]) -> set[str]:
-    """Return the network and mount namespaces of all threads of these processes."""
+    """Return the network, mount, PID and user namespaces of all threads of these processes."""
     found = set()
     for pid in pids:
         # Threads may end at any step.

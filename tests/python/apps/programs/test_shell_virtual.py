@@ -322,7 +322,7 @@ def test_programs_of_others_give_the_same_bytes_twice(server: str, client: str, 
 
 
 def _with_fastopen(tmp_path: Path) -> dict[str, str]:
-    """Return an environment whose PATH has the command `fastopen`."""
+    """Return an environment whose PATH contains the command `fastopen`."""
     script = tmp_path / "fastopen"
     script.write_text(f"#!{sys.executable}\nfrom fastopen.cli import main\nmain()\n")
     script.chmod(0o755)
