@@ -91,7 +91,7 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Run JOBS[name] with a checkout. Map `JOB LOAD` (both ids) to the load's record after `stable`."""
+    """Run JOBS[name] with a checkout. Map `JOB LOAD` (both ids) to the `stable` form of the load's record."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]

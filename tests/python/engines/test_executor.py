@@ -54,7 +54,7 @@ class FakeKernel(WorldEngine):
 
 @pytest.fixture(scope="module", autouse=True)
 def _folder_of_dask(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """Give Dask a folder below pytest's, because schedulers and killed workers leave files behind."""
+    """Give Dask a folder inside pytest's, because schedulers and killed workers leave files behind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path_factory.mktemp("dask")))
         yield

@@ -29,7 +29,7 @@ RECORD_BYTES = 16_384
 
 
 def over_tcp(chain_bytes: int, key_share: str) -> int:
-    """Return the bytes of a server's first flight over TCP."""
+    """Return the number of bytes in a server's first flight over TCP."""
     inner = EXTENSIONS_BYTES + len("http/1.1") + CERTIFICATE_BYTES + chain_bytes + VERIFY_AND_FINISHED_BYTES
     # Each record adds a header of 5 bytes, the type of its content and a tag of 16. change_cipher_spec has 6
     # bytes.
@@ -55,7 +55,7 @@ TAG_BYTES = 16
 
 
 def variable(number: int) -> int:
-    """Return the bytes of a variable-length integer (RFC 9000 section 16)."""
+    """Return the number of bytes that encode a variable-length integer (RFC 9000 section 16)."""
     return 1 if number < 64 else 2 if number < 16_384 else 4
 
 
@@ -93,8 +93,8 @@ def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator
 
 
 def derived(http: str, key_share: str, window_segments: int) -> list[int]:
-    """Return the sizes up to 60,000 bytes after which one more byte costs a round trip. Over QUIC, sizes that
-    depend on pacing are left out."""
+    """Return the sizes up to 60,000 bytes after which one more byte costs another round trip. Over QUIC,
+    sizes that depend on pacing are left out."""
     if http == "1.1":
         return steps_over_tcp(key_share, window_segments, 60_000)
     # Pacing spreads a larger window over time, which moves its step.
