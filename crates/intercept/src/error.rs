@@ -34,7 +34,7 @@ impl Error {
         }
     }
 
-    /// Returns the exit code: 127 (no such command) or 126 (it cannot be run), as for `env`; otherwise 3.
+    /// Returns the exit code: 127 (no such command) or 126 (it cannot be run), like `env`; otherwise 3.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,

@@ -111,7 +111,7 @@ pub struct Traffic {
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Number of system calls (such as `connect`) for which Fast Open could not be enabled, for each reason.
+    /// Number of system calls (such as `connect`) for which Fast Open could not be enabled, keyed by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if the kernel's events of destroyed sockets were lost (ENOBUFS), so that counts are incomplete.
     pub overrun: bool,

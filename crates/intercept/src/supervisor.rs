@@ -1,4 +1,4 @@
-//! Answers the suspended system calls of a command and its children, and counts their connections.
+//! Answers system calls that the filter suspends in a command and its children. Counts their connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

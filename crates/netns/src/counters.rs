@@ -81,7 +81,7 @@ fn text(file: &File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Counters, keyed by the kernel's names for them, such as `TCPFastOpenActive` and `RetransSegs`.
+/// Counters, keyed by the kernel's names (`TCPFastOpenActive`, `RetransSegs`; for UDP with the prefix `Udp`).
 pub type Counters = BTreeMap<String, i64>;
 
 /// Reads the counters of the calling thread's namespace.

@@ -119,7 +119,7 @@ fn map_ids(process: Pid) -> bool {
     )
 }
 
-/// Returns an ID map from each ID to itself, for the IDs in this process's namespace (`own`: its ID map).
+/// Returns an ID map from each ID in this process's user namespace to itself. `own` is the process's ID map.
 fn identity(own: &str) -> String {
     let mut map = String::new();
     for line in own.lines() {

@@ -152,7 +152,7 @@ impl View {
     }
 
     /// Permanently restricts the calling thread and its children to the files of this view (Landlock). Since
-    /// Linux 6.12, they also cannot signal other processes. If `entered` (after [`View::enter`]), permits
+    /// Linux 6.12, they also cannot signal other processes. Set `entered` after [`View::enter`], to permit
     /// reading `/`, which then contains only this view's files. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let needed = [&SYSTEM[..], &DEVICES].concat();

@@ -1,5 +1,5 @@
 //! Replaces libc's functions for the system calls that a page load makes often. The virtual engine's kernel
-//! (User-Mode Linux) offers a faster way to make them (the kernel's patch 0004).
+//! (User-Mode Linux) offers a faster way to make them (`kernel/patches/0004-*.patch`).
 //!
 //! That kernel runs this program in the kernel's own process, where the instruction `syscall` raises a
 //! signal. The kernel offers an address to call instead: `AT_SYSINFO` in the auxiliary vector, as Linux does
@@ -128,7 +128,7 @@ system_calls! {
     write = SYS_write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
 }
 
-/// Makes any system call with six arguments (libc's function is variadic). The kernel ignores unneeded ones.
+/// Makes any system call, always with six arguments (libc's is variadic); the kernel ignores unneeded ones.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(
     number: c_long,

@@ -14,7 +14,7 @@ pub const SYN_SENT: u8 = 2;
 /// `TCP_LISTEN`: the state of a listener.
 pub const LISTEN: u8 = 10;
 
-/// `TCPI_OPT_SYN_DATA` of linux/tcp.h: the SYN's data was acknowledged (client) or accepted (server).
+/// `TCPI_OPT_SYN_DATA` of `uapi/linux/tcp.h`: the SYN's data was acknowledged (client) or accepted (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
 /// The fields of a connection's `struct tcp_info` that show its use of Fast Open, its RTT and its traffic.

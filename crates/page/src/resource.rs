@@ -126,7 +126,7 @@ impl ResourceType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The load event waits for the resource, if the client learns of it before the event is due.
+    /// The load event waits for the resource, if the client learns of it while the event waits for others.
     #[default]
     Load,
     /// May be requested before the load event, but the load event does not wait for the resource.

@@ -25,7 +25,7 @@ impl fmt::Display for ConnectionId {
 pub enum Event {
     /// The load begins.
     Start,
-    /// The lookup of a host's name is over ([`Policy::lookups`]), and the connection begins its handshake.
+    /// A connection's name lookup is over ([`Policy::lookups`]), and the connection begins its handshake.
     ConnectionBegins(ConnectionId),
     /// A connection's TCP handshake is over, and a TLS handshake may begin.
     ConnectionEstablished(ConnectionId),

@@ -20,7 +20,7 @@ pub(crate) struct PlannedRequest {
     pub(crate) body_bytes: u64,
     /// Time from the moment at which the client learns of the resource until it queues the request.
     pub(crate) processing: Nanos,
-    /// True if the load event waits for the resource, unless the client discovers it after the event is due.
+    /// True if the load event waits for the resource, unless it is discovered too late ([`Phase::Load`]).
     pub(crate) before_load_event: bool,
     pub(crate) after_load_event: bool,
 }

@@ -6,7 +6,7 @@
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). If the total number of connections is
 //! at its limit, the pool closes an idle connection to make room. If the first handshake with a server takes
 //! longer than [`Policy::BACKUP_AFTER_NS`], the pool opens a second connection, like Chromium's backup job.
-//! If an HTTP/3 server has a fallback, this limit is [`Policy::fallback_after`], and the second connection
+//! If an HTTP/3 server has a fallback, this time is [`Policy::fallback_after`], and the second connection
 //! uses TCP. The pool then keeps the connection that completes its handshake first, and closes the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit, which is one request
@@ -309,8 +309,8 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request whose response is complete. If the connection is `reusable`, sends queued requests;
-    /// otherwise closes it after its other requests. Returns false if it did not carry the request.
+    /// Ends a request whose response is complete. If the connection is `reusable` and kept alive, sends
+    /// queued requests; otherwise closes it after its others. Returns false if it did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,

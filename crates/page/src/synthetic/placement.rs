@@ -156,7 +156,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the response body for request `number`. Requests that do not fit start after the response.
+    /// Writes the response body for request `number`. Requests that do not fit are deferred or left out.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();

@@ -27,8 +27,8 @@ pub(crate) enum RequestOutcome {
     },
 }
 
-/// The behaviour of the network in a test. `refuses` returns true to refuse a connection. `outcome` returns
-/// the outcome of a request on a connection.
+/// The behaviour of the network in a test. For each new connection, `refuses` returns true to refuse it. For
+/// each request on a connection, `outcome` returns the request's outcome.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
     /// Duration of the lookup of a name, if [`Policy::lookups`] is true.

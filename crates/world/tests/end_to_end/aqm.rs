@@ -1,4 +1,4 @@
-//! Tests of the link's active queue management (AQM): the durations of handshakes begun during a download.
+//! Tests of the link's active queue management (AQM): how much a download delays other hosts' handshakes.
 
 use serde_json::{Value, json};
 

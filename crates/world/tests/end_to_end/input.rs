@@ -9,7 +9,7 @@ fn good() -> Value {
     job(&page(&[root(1000), image("http://b.test/", 10)]), &network(1000), &["tcp", "warm"])
 }
 
-/// Returns a valid job with the value at `pointer` (RFC 6901) replaced, or removed if `value` is `None`.
+/// Returns the [`good`] job with the value at `pointer` (RFC 6901) replaced, or removed if `value` is `None`.
 fn broken(pointer: &str, value: Option<Value>) -> Value {
     let mut job = good();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a slash");

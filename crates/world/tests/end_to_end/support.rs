@@ -65,7 +65,7 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// Returns a job that loads the page in each of the [`arms`] called `names`, with [`forgiving`] tolerances.
+/// Returns a job with [`forgiving`] tolerances that loads the page once for each arm in `names` ([`arms`]).
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
         "loads": arms(names), "load_timeout_us": 60_000_000, "tolerance": forgiving()})
