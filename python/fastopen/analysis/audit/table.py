@@ -154,7 +154,8 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         what = "column" if len(missing) == 1 else "columns"
-        raise InputError(f"missing {what} {listed(missing)}", place, f"a table needs {listed(REQUIRED)}")
+        remedy = f"a table needs {listed(REQUIRED)}, separated by commas"
+        raise InputError(f"missing {what} {listed(missing)}", place, remedy)
     unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
     for name in unknown:
         absent = [known for known in CHECKED if known not in columns]
