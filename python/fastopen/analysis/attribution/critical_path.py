@@ -262,7 +262,7 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that the request for `url` spends in one kind of wait, on each of two critical paths."""
+    """The times that the request for `url` spends in one kind of wait on the critical paths of two loads."""
 
     kind: Kind
     url: str

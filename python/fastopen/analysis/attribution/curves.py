@@ -17,7 +17,7 @@ from fastopen.runs import RunStore
 @dataclass(frozen=True)
 class Place:
     """A row in a page's table of results: one network with one setup. `arms` maps each arm (use of TFO) to
-    its result, and `breakdowns` maps it to its mean page load time, divided into waits."""
+    its result, and `breakdowns` maps arms with analysed loads to mean page load times, divided into waits."""
 
     comparison: Comparison
     name: str
@@ -87,8 +87,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
     """Group the rows of a page's table into curves, and map the name of each curve to its rows. The rows of a
-    curve differ only in the factor `along`, such as the RTT. If the values of this factor are numbers, the
-    rows are sorted by them. A curve's name lists the values of the other varying factors, if any."""
+    curve differ only in the factor `along`, such as the RTT, and are sorted by its values if these are
+    numbers. A curve's name lists the values of the other varying factors. It is empty if no other varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)

@@ -56,7 +56,7 @@ class _RequestFacts:
     syn_data: bool
     """True if the SYN of the request's connection carried data that the origin acknowledged."""
     before_bytes: int
-    """The body bytes of all responses that the connection had delivered when the request was sent."""
+    """The body bytes of all responses that the connection had fully delivered when the request was sent."""
     syn_retransmitted: bool
     """True if the request was its connection's first, and the SYN was retransmitted without data."""
     reused: bool
@@ -66,13 +66,13 @@ class _RequestFacts:
     """How many segments the client and the origin retransmitted on the request's connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return how much longer, in ns, the request took, from queueing to the last byte, than in the faster
-        load (`before`)."""
+        """Return how much longer, in ns, the request took than in the faster load, from queueing to the last
+        byte. `before`: the facts about the same request in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return how much longer, in ns, the request took, from sending to the last byte, than in the faster
-        load (`before`), but at most `later_ns`: a request sent earlier may take longer but end no later."""
+        """Return how much longer, in ns, the request took than in the faster load (`before`), from sending to
+        the last byte, but at most `later_ns`: a request sent earlier may take longer but end no later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
@@ -184,7 +184,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on kinds of packet of which `after` sent more than `before`. `way`: `up` or `down`."""
+    """Yield phrases on kinds of packet sent more often in `after` than in `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -340,7 +340,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
-    """Return the facts about each request of a page load, keyed by the request's index. Leave out
+    """Return the facts about each request of a page load, keyed by the request's index in the page. Leave out
     requests without a complete response, and responses from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
@@ -438,7 +438,7 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
     It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
-    `Factor.question`). `increases`: the slowdown in this row, then in all rows for which it stands."""
+    `Factor.question`). `increases`: the slowdown in this row, then in every row that the sentence covers."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -114,7 +114,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
     """Map each RTT to the row with the smallest `room` for handshakes among the rows with a shorter RTT,
-    ignoring rows with an RTT of 0. Map it to None if there is no such row."""
+    ignoring rows with an RTT of 0. RTTs without such a row map to None."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

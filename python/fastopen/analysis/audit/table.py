@@ -194,7 +194,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """A CSV row at `place` (file and line). Its methods parse a field, or raise InputError if malformed."""
+    """A CSV row at `place` (file and line). Methods parse a field, or raise InputError if it is malformed."""
 
     fields: Mapping[str, str]
     place: str

@@ -36,7 +36,7 @@ class Change:
     percent: float | None
     """The change as a percentage of the first run's figure; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """The interval of the change `stated`. Its ends are equal for exact changes. None for too few loads."""
+    """The interval of `stated`, whose ends are equal for exact changes; None if there are too few loads."""
     confidence: float | None = None
     """The confidence level of `interval`, 0 to 1; None if it is a range, not a confidence interval."""
 
@@ -55,7 +55,7 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change in a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure of each repeat. `basis`: the method, such as the median over pairs. `relative`: also compute the
+    figure by repeat number. `basis`: the method, such as the median over pairs. `relative`: also compute the
     change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
     the range of the central 90 % of the paired changes, not a confidence interval.
 
@@ -86,5 +86,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Round a time in ms to 1 ns, so that floating-point errors do not count as a change."""
+    """Round a change to 6 decimals (1 ns for ms), so that floating-point errors do not count as a change."""
     return round(milliseconds, 6) or 0.0

@@ -12,8 +12,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on the loads of a cell. `requests`, `from_cache` and `revalidated` are
-    medians over the valid loads; None without valid loads, or on the browser's first visit to the page."""
+    """Figures that browsers reported on a cell's loads. `requests`, `from_cache` and `revalidated` are median
+    numbers of requests over the valid loads; None without such loads, or on the first visit to the page."""
 
     requests: float | None
     from_cache: float | None
@@ -33,7 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return browsers' figures, keyed by cell index. Leave out cells whose settings yield no figures."""
+    """Return what browsers reported, keyed by cell index. Leave out cells whose settings yield no figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

@@ -228,7 +228,7 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return why loads are invalid, sorted by kind of reason. A load counts once for each kind of reason."""
+    """Return why loads are invalid, sorted by kind of reason. A load counts once for each kind it has."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 

@@ -75,7 +75,7 @@ class Distribution:
     quantiles: tuple[float, float, float, float, float]
     """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
-    """The 95 % confidence interval of the median, treating the pages as a random sample; None for too few."""
+    """The 95 % confidence interval of the median, if pages are a random sample; None for too few pages."""
     effects: Mapping[Effect, int]
     """The number of pages on which TFO has each effect."""
     correlations: tuple[Correlation, ...]

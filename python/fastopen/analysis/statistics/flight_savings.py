@@ -125,8 +125,8 @@ def _bounds(
 def _avoided(
     connection: Connection, plain: HandshakeKinds, shorter: HandshakeKinds, network: Network
 ) -> Span | None:
-    """Return the time span of a connection's handshakes that the handshakes `shorter` would avoid. Return
-    None if they would avoid nothing. `plain`: the kinds of handshakes that the connection had."""
+    """Return the part of a connection's handshakes that `shorter` handshakes would avoid, as a time span.
+    Return None if they would avoid nothing. `plain`: the kinds of handshakes that the connection had."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if shorter.without_tcp else 0
     if connection.tls is None or shorter.session == plain.session:

@@ -55,7 +55,7 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
     """Return the sign of an effect, 1 or -1; 0 if the effect is too small to matter; None if the sign is
     uncertain. If the confidence `interval` excludes 0, an effect is too small if its absolute `value` is
-    below `matters`. If the interval contains 0, the absolute values of both its ends must be below it."""
+    below `matters`. If the interval contains 0, the absolute values of both ends must be below `matters`."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
