@@ -3,7 +3,7 @@
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
 The wall time of a load is the time between the previous record (for the first load, the world's record) and
 the load's record. The first load's time thus includes the browser's start. Loads without Fast Open and with
-warm cookies alternate. Prints medians and quartiles over all loads of several worlds, the machine's load
+warm cookies alternate. Prints medians over several worlds (of later loads' overhead also quartiles), the load
 average, and the processor time of a world's processes for each load, which depends less on other programs."""
 
 import json

@@ -1,7 +1,7 @@
 """Print how often 95 % intervals contain the true value: of medians, and of changes of medians.
 
 `benches/intervals.py [SAMPLES]` simulates SAMPLES samples of each size and distribution (default 1,500, four
-minutes). For comparison, the column BCa is about scipy's bootstrap intervals."""
+minutes). For comparison, the column BCa shows how often scipy's bootstrap intervals contain the median."""
 
 import sys
 import warnings

@@ -159,7 +159,7 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum over a results document's cells of median page load time times loads, in seconds."""
+    """Estimate the sum of a results document's page load times in s: each cell's median times its loads."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

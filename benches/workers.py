@@ -27,8 +27,7 @@ def processor_s() -> float:
 
 
 def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
-    """Run `page` with NETWORK and these `options`, and store the run in `folder`. Return the wall time in
-    s."""
+    """Run `page` with NETWORK and `options`, store the run in `folder`, and return the wall time in s."""
     sys.argv = ["fastopen", "run", page, *NETWORK, "-n", str(repeats), "--json", "-q", "-o", str(folder)]
     sys.argv += options
     started = time.monotonic()

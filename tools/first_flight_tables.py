@@ -81,7 +81,7 @@ def savings_table(cells: Cells, loss: float) -> Iterator[str]:
 
 
 def _flights(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> list[FirstFlight]:
-    """Return the first flights of all pages, sorted by version of HTTP, then in the order of NAMES."""
+    """Return the pages' first flights that are in NAMES, sorted by version of HTTP, then in its order."""
     order = list(NAMES)
     found = {flight for times in of_pages.values() for flight in times if flight[1:] in NAMES}
     return sorted(found, key=lambda one: (one[0], order.index(one[1:])))

@@ -70,7 +70,7 @@ def with_row(text: str, found: Explained) -> str:
 
 def searched(names: list[str]) -> Iterator[Explained]:
     """Yield the result of a search for the rig that agrees best with each named experiment, or with each that
-    declares rigs. Searches share loads, but none of earlier runs, so that every figure is measured now."""
+    declares rigs. Searches share loads, but use none of earlier runs, so all figures are measured now."""
     known = KnownTimes()
     for name in packaged_experiments():
         try:

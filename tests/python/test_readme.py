@@ -55,7 +55,7 @@ def of(*kinds: str) -> list[str]:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("kernel")
 def test_the_tutorial_shows_what_its_command_prints() -> None:
-    """All digits must match, because virtual time is the same on any machine. Trailing blanks may differ."""
+    """All digits must match: virtual time gives equal results on all machines. Trailing blanks may differ."""
     (example,) = re.findall(r"^```console\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S)
     command, _, shown = example.partition("\n")
     done = fastopen(*shlex.split(command.removeprefix("$ "))[1:])

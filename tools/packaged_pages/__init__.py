@@ -1,1 +1,1 @@
-"""Generate the packaged pages from saved bodies with a browser's log, recordings, and reports on TFO."""
+"""Generate packaged pages: from saved bodies and a browser's log, from recordings, or from reports on TFO."""

@@ -226,7 +226,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run with pages or settings that the other lacks. It names at most NAMED_MAX."""
+    """Yield a line for each run that has results without a match in the other; it names at most NAMED_MAX."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""

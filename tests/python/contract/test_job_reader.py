@@ -1,4 +1,4 @@
-"""Of randomly changed jobs, the world program accepts all that the Python package may send.
+"""The world program accepts all randomly changed jobs that the Python package accepts, and so may send.
 
 The program checks all jobs before it begins the first one. Each changed job is followed by an invalid job, so
 that no job is run, and the program's error shows which of the two jobs it refused.

@@ -1,4 +1,4 @@
-"""The effect of certificates on load times, sizes that fit into a SYN, and sizes with equal round trips."""
+"""The time certificates cost, sizes that fit into a SYN, and sizes with the same number of round trips."""
 
 from dataclasses import replace
 from typing import Any

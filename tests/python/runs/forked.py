@@ -7,7 +7,7 @@ from fastopen.cli import main
 
 
 def forked(command: list[str]) -> int:
-    """Run the command in a fork, so that no test kills it before fastopen is imported. Return the pid."""
+    """Start the command in a fork, so that no test kills it before fastopen is imported. Return its pid."""
     pid = os.fork()
     if not pid:
         code = 1

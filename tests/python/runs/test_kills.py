@@ -115,7 +115,7 @@ def harried(
 
 
 def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
-    """Map each load, (job, load), to its attempts: number, and record without client address and start time.
+    """Map (job, load) to the load's attempts: (number, record without client address and start time).
 
     Both depend on the load's position in its world, which differs if a part of the job was already done."""
     found = defaultdict(list)

@@ -230,8 +230,8 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """Return the item as an exchange, for finding its initiator. A cached item starts when its reference
-    arrives."""
+    """Return the item as an exchange, for finding its initiator. A cached item starts when the text
+    that names it arrives."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(

@@ -49,7 +49,7 @@ def request(resource: int, connection: int, times_ms: tuple[float, ...], **other
 
 
 def opened(start_ms: float, end_ms: float) -> dict[str, int]:
-    """Return the fields of a request's record with the start and end of the handshake that it caused."""
+    """Return the fields that say when a request opened its connection, and when that became writable."""
     return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
 
 

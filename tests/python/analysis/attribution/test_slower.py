@@ -110,8 +110,8 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
 
 
 def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
-    """Return a function that changes a load: on the connection of the last request, client and origin
-    retransmit these numbers of segments, and request 10 ends 100 ms later."""
+    """Return a function that changes a load: client and origin retransmit these numbers of segments on the
+    connection of the last request, and request 10 ends 100 ms later."""
 
     def sent_again(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]

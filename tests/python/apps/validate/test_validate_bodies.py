@@ -1,4 +1,4 @@
-"""Recorded responses, which a real browser can also request over https and from sibling hosts."""
+"""Recorded responses, which a real browser also receives over https and from sibling hosts."""
 
 import json
 import shutil

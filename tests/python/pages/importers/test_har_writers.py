@@ -61,7 +61,7 @@ def test_playwright_counts_tls_within_connect_and_again_in_the_time() -> None:
     ],
 )
 def test_requests_of_scripts_and_local_answers_are_left_out(mark: dict[str, Any], note: str) -> None:
-    """Playwright's HARs contain requests and responses made by the test script itself (route.fulfill)."""
+    """Playwright's HARs contain a test script's own requests, and responses that it makes (route.fulfill)."""
     page = one_page(ROOT, entry("http://a.test/1.js", 50) | mark).page
     assert len(page.resources) == 1
     assert noted(page)[note] == 1

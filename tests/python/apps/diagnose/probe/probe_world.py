@@ -171,7 +171,7 @@ def forward_until_they_end(rule: str) -> None:
 
 
 def namespace(commands: str, *command: str) -> subprocess.Popen[str]:
-    """Start a shell in a new network namespace. After reading a line, it runs `commands` and `command`."""
+    """Start a shell in a new network namespace. After a line on stdin, it runs `commands`, then `command`."""
     shell = f'echo ready; read _; set -e; {commands}; exec "$@"'
     process = subprocess.Popen(
         ["unshare", "-n", "sh", "-c", shell, "sh", *command],

@@ -1,4 +1,4 @@
-"""The diagnoses of `fastopen why` from kernel counters behind each path, and for misconfigured machines."""
+"""`fastopen why`: diagnoses from counters after connections on each path, and on misconfigured machines."""
 
 import json
 import shutil
