@@ -110,7 +110,7 @@ class ClientType:
     results (benches/parallel.py)."""
     timeout_margin_s: float = 60
     """Seconds added to a load's time limit for building and measuring the network, fetching cookies and
-    starting the client. If the world program writes no record within the time limit plus this margin, it is
+    starting the client. If the world program writes no record for the time limit plus this margin, it is
     ended. The launcher of the virtual engine ends a silent kernel earlier."""
 
     @property

@@ -48,7 +48,7 @@ class InvalidKind(StrEnum):
     """A connection's first response came before the round trips of its handshakes and request were over."""
     FIRST_BYTE_LATE = "first_byte_late"
     """The loader's first response on a connection came about a round trip later than handshakes and request
-    take, although the link was otherwise idle and lost nothing. TFO or early data may have failed."""
+    take, although no loss or other traffic delayed it. TFO or early data may have failed."""
     WRONG_BYTES = "wrong_bytes"
     """A response differs from the page in size or status."""
     LINK_LATE = "link_late"
@@ -58,7 +58,7 @@ class InvalidKind(StrEnum):
     SERVER_FAILED = "server_failed"
     """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"
-    """A listener of an external server accepted connections, but has no Fast Open queue."""
+    """In a load with TFO, a listener of an external server accepted connections without a Fast Open queue."""
     NO_QUIC = "no_quic"
     """A connection with requests used TCP although QUIC (HTTP/3) was expected, or QUIC instead of TCP."""
     PACKETS_DISAGREE = "packets_disagree"

@@ -113,7 +113,7 @@ class TlsSession(RecordPart):
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. If the origin reports it, the time at which the client would
-    have sent its last handshake message without delay. For Chromium, the browser reports the time."""
+    have sent its last handshake message if nothing had delayed it. For Chromium, the browser reports it."""
     version: TlsVersion
     cipher: str
     """The cipher in rustls' spelling: IANA's name, but with `TLS13_` for 1.3 where IANA has `TLS_`. For QUIC,
@@ -184,7 +184,7 @@ class Quic(RecordPart):
 
     client: QuicEnd
     origin: QuicEnd | None
-    """Packets at the origin's end; null if no packet of the connection reached the origin's socket."""
+    """The values for the origin's end; null if no packet of the connection reached the origin's socket."""
 
 
 class Connection(RecordPart):

@@ -95,7 +95,7 @@ class Origins(Part):
         return self.http == "3"
 
     def remedy_without(self, version: str) -> str:
-        """Return advice on how to avoid an HTTP version, for an error message: `drop --http3-hosts`."""
+        """Return advice to avoid this HTTP version, for an error: `--http=1.1` or `drop --http3-hosts`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property
@@ -162,7 +162,7 @@ class Tls(Part):
     """The size of the certificates that an origin sends, raised to their smallest possible size if needed.
     If missing, the size for the kind in `certificates`, or 3,500 if that is null."""
     certificate_compression: CertificateCompression = "none"
-    """Compression of certificates (RFC 8879) by origins and loader. Other clients offer their own."""
+    """Certificate compression (RFC 8879) of origins and loader. Other clients offer their own algorithms."""
     ech: Literal["none", "grease"] = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key, which is as large as the real extension."""

@@ -22,7 +22,7 @@ class Counters(RecordPart):
 
 
 class LinkUse(RecordPart):
-    """Statistics of one direction of the link: packets, bytes, drops, and the lateness of packets."""
+    """Statistics of one direction of the link: packets, bytes, drops, lateness (0 with the kernel's link)."""
 
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""
@@ -39,11 +39,11 @@ class LinkUse(RecordPart):
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
-    """The median lateness of packets: the microseconds from when a packet was due to leave until it left."""
+    """Median lateness in microseconds: time from when a packet was due to leave the link until it left."""
     late_us_p99: Count
-    """The 99th percentile of this lateness (see `late_us_p50`), in microseconds."""
+    """The 99th percentile of the lateness of packets (see `late_us_p50`), in microseconds."""
     late_us_max: Count
-    """The longest time, in microseconds, by which a packet left the link after it was due to leave."""
+    """The largest lateness of a packet (see `late_us_p50`), in microseconds."""
 
 
 class Link(RecordPart):

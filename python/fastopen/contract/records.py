@@ -122,7 +122,7 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the server's CPU core (`/proc/stat`), which also receives packets if `steered` is true."""
+    """CPU use (`/proc/stat`) of the server's core, which also receives its packets if `steered` is true."""
 
     number: Count
     """The number of the core to which the server's threads are pinned."""
