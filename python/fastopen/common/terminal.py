@@ -86,7 +86,7 @@ def fits(grid: Grid, width: int) -> bool:
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     """Return the table in the first of LAYOUTS that fits into `width` characters, and this layout. If none
-    fits, return a table wider than `width`, because numbers cut at their end would be wrong."""
+    fits, return a table wider than `width`, because numbers cut off at the end would be wrong."""
     for layout in LAYOUTS:
         kept = [number for number, column in enumerate(grid.columns) if not column.detail]
         shown = grid.picked(kept) if layout.bare else grid

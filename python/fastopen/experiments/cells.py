@@ -100,8 +100,8 @@ class VaryingFactors:
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Map the name of each setting that has the same value in the whole experiment, other than its
-        default, to a phrase with this value. Leave out the RTT and the rates."""
+        """Return a phrase with the value of each setting that does not vary in the experiment and is not at
+        its default, keyed by the setting's name. Leave out the RTT and the rates."""
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}

@@ -65,7 +65,7 @@ class Property(BaseModel):
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Milliseconds added to each server think time with TFO, if TFO loads used another client or server."""
+    """Milliseconds added to each server think time with TFO, if TFO used another client or server program."""
     fitted: Fitted | None = None
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
@@ -160,7 +160,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs by number of conditions, and sort those with equally many by the key `order`."""
+        """Yield all rigs, from few conditions to many. Sort those with equally many by the key `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
