@@ -356,7 +356,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the QUIC settings; `None` without HTTP/3, or if quinn does not support `congestion_control`.
+    /// Returns the QUIC settings; `None` without HTTP/3, or if `congestion_control` is not cubic or reno.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -458,7 +458,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
-    /// Recorded responses with headers. URLs with unrecorded queries get the most similar URL's response.
+    /// Recorded responses with headers. A URL with an unrecorded query gets the most similar URL's response.
     Recorded,
 }
 

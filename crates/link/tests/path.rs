@@ -428,8 +428,8 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
 }
 
-/// Returns the IPv4 packet `ip` with an IPv6 header and a correct checksum instead. The IPv6 addresses end
-/// with the IPv4 addresses.
+/// Converts the IPv4 packet `ip` to IPv6, and corrects its TCP or UDP checksum. The IPv6 addresses end with
+/// the IPv4 addresses.
 fn over_ipv6(ip: &[u8]) -> Vec<u8> {
     let payload = &ip[20..];
     let mut packet = vec![0x60, 0, 0, 0];

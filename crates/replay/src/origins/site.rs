@@ -32,7 +32,7 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 pub struct Site {
     /// All resources of the page, in the page's order, as served in cleartext.
     pub resources: Vec<ServedResource>,
-    /// The IP versions of which every host has an address.
+    /// The IP versions for which every host has an address.
     pub ip: ip::Versions,
     /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,

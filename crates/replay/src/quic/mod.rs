@@ -25,13 +25,14 @@ pub use self::client::{Connected, QuicClient};
 pub use self::reactor::Runtime;
 pub(crate) use self::server::QuicOrigin;
 
-/// Size of a full datagram in bytes: every path carries it (RFC 9000 section 14.1). No larger size is probed.
+/// Bytes of a full datagram: the minimum that QUIC requires of a path (RFC 9000 section 14). Larger sizes
+/// are not probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// The congestion control algorithms that quinn and Linux share.
+/// The supported congestion control algorithms. Both quinn and Linux have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
     /// CUBIC (RFC 9438).
@@ -41,7 +42,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the algorithm that the kernel calls `name`; `None` if quinn does not have it.
+    /// Returns the algorithm that the kernel calls `name`; `None` for other names, such as `bbr`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),

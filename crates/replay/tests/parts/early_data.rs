@@ -81,7 +81,7 @@ impl Pair {
         TlsStream::accept(self.server.clone(), pipe, collecting(handshakes)).await
     }
 
-    /// Sends a request as early data and reads the response. Returns each end's last reported state.
+    /// Sends a request as early data and reads the response. Returns the last state of client and server.
     async fn exchange(&self, pipe_bytes: usize) -> (Handshake, Handshake) {
         let (near, far) = duplex(pipe_bytes);
         let (at_client, at_server) = (Handshakes::default(), Handshakes::default());
