@@ -91,7 +91,7 @@ impl Observations<'_> {
 }
 
 /// Checks that client and origin agree on which connections resumed a session. With `due` tickets for `host`,
-/// at least `due` connections, or all if fewer, must resume one. Without tickets, the first one must not.
+/// at least `due` connections, or all if fewer, must resume a session. Without tickets, the first must not.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
     let disagrees = |tls: &TlsRecord| tls.origin.as_ref().is_some_and(|origin| origin.resumed != tls.resumed);
     if let Some((_, tls)) = all.iter().find(|(_, tls)| disagrees(tls)) {

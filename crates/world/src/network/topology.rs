@@ -165,7 +165,7 @@ impl Topology {
         self.far.as_ref().map_or(Ok(()), |far| far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END)))
     }
 
-    /// Sets up the calling thread's namespace as one end of the link, which owns all addresses in `own`.
+    /// Sets up the calling thread's namespace as one end of the link. This end owns all addresses in `own`.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {

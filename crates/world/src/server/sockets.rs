@@ -87,7 +87,7 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Gives each listener on [`PORT`] that lacks a Fast Open queue such a queue, of maximum length `queue`.
+    /// Gives each listener on [`PORT`] without a Fast Open queue one of maximum length `queue`.
     pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let set = || {
@@ -170,7 +170,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for others or without `TCP_INFO`.
+/// Returns four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for other sockets, or if unknown.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

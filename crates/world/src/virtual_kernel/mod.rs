@@ -155,8 +155,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process with Landlock to the files in `view`. If the kernel lacks Landlock and the task
-/// runs external programs, returns `entered`, the result of entering new namespaces.
+/// Restricts this process with Landlock to the files in `view`. If the host's kernel lacks Landlock and
+/// the task runs external programs, fails with the error of entering new namespaces (`entered`), if any.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }

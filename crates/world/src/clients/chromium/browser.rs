@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Those without a comment suppress windows and the browser's own requests.
+/// Command-line flags of Chromium. Most without a comment suppress windows or the browser's own requests.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network

@@ -40,7 +40,7 @@ struct Plan {
     servers: Vec<ServeCommand>,
     /// Open descriptor to which captured packets are written; None if the job captures no packets.
     packets: Option<u32>,
-    /// Host folder for the command's files. In virtual time, they are copied there when the command ends.
+    /// Folder on the host for the command's files; in virtual time, copied there when the command ends.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
