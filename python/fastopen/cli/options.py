@@ -43,8 +43,8 @@ def with_factors(
     """Return a decorator that adds an option to a command for each factor (setting), such as `--rtt`.
 
     The command receives the values of these options as its argument `written`, which maps names of factors to
-    values. `defaults` has values for factors that the user does not set. The help shows lists of values as
-    examples, or single values if `lists` is False."""
+    values. `defaults` has values for factors that the user does not set. If `lists` is False, the command
+    takes single values, and the help separates example values by `|` instead of commas."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name), lists) for factor in factors}
 

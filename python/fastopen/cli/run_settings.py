@@ -210,7 +210,7 @@ class RunSettings:
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
         """Return the experiment with the repeats and variation (`--vary`) that the options imply. `pages` is
-        its number of pages. If repeats would be equal, `--report` and `--quick` vary inputs by default."""
+        its page count. By default, `--report` and `--quick` imply `--vary` if repeats would be identical."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)

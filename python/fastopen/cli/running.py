@@ -223,7 +223,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for some confidence intervals, print options that would suffice."""
+    """If the time limit precluded some confidence intervals, print options that give enough repeats."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):
@@ -270,5 +270,5 @@ def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def run_name(folder: Path) -> str:
-    """Return a command-line argument for a run: its name if it is in the folder of runs, else its path."""
+    """Return an argument that names a run: its name if it is in the user's folder of runs, else its path."""
     return folder.name if folder.parent == runs_folder() else str(folder)

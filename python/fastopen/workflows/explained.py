@@ -100,7 +100,7 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `findings` maps these figures to the doubts, if any, that `fastopen audit` has about them."""
+    `cells`. `findings` maps figures to the doubts, if any, that `fastopen audit` has about their times."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -333,7 +333,7 @@ def best_of(tried: Sequence[Tried]) -> Tried:
 class CrossValidation:
     """A test of how well measured load times predict the published savings in `cells`. It leaves out each
     group of published results in `groups` in turn, and predicts the group's savings. A prediction is the
-    weighted mean of our savings under all rigs in `tried`. A rig's weight is e to the power of its points for
+    weighted mean of our savings under the rigs in `tried`. A rig's weight is e to the power of its points for
     the other published figures."""
 
     tried: Sequence[Tried]

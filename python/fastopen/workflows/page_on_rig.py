@@ -68,8 +68,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms (`off`: without TFO) that each job measures: [["off", "warm"]] for one job, or if
-        the settings or the page differ with TFO, [["off"], ["warm"]] for a job for each arm."""
+        """Return groups of arms (`off`: without TFO) that one job can measure: usually [["off", "warm"]]. If
+        settings or page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
         ours, off = self.reproduction, BASELINE.name
         return [[off], [ours.arm]] if ours.tfo_ms or ours.off is not ours.experiment else [[off, ours.arm]]
 
@@ -92,7 +92,7 @@ class PageOnRig:
 
     def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
         """Choose two or three published load times without TFO, to which `improve_fit` fits the number and
-        size of the page's objects. `off_ms` maps network indices to all such times in ms. Begin with the
+        size of the page's objects. `off_ms` has all such times in ms, keyed by network index. Begin with the
         objects of `like`, the same page fitted under other conditions, or with the page's own objects."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.

@@ -29,7 +29,7 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
     seconds, if possible. Return the shorter experiment, and a text about each part that was left out. `asked`
-    names the settings to keep: those the user chose. `jobs` is the number of networks emulated at once."""
+    names settings not to change, usually those the user chose. `jobs` networks are emulated at once."""
     # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)

@@ -43,7 +43,7 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Write the HTML report of a run into its folder, if it has one, and print the path of the report."""
+    """Write a run's HTML report into its folder and print the path, or print that the run is not kept."""
     if store.folder is None:
         print_message("no report, since the run is not kept")
         return

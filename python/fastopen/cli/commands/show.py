@@ -1,4 +1,4 @@
-"""Define `fastopen show`: print a run kept on disk again, as a table, as JSON or as a picture."""
+"""Define `fastopen show`: print the results of an earlier run, as tables, as JSON or as a picture."""
 
 import io
 import re

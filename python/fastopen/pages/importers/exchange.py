@@ -92,9 +92,9 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """A shortcut that `chains` caches: an earlier exchange on the chain of `before`, and the steps to it."""
+    """Cached by `chains`: an earlier exchange in the chain of `before`, and the number of steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """For a preflight: the request that it precedes. The importer gives both the same initiator."""
+    """For a preflight: the request that it precedes, whose recorded initiator becomes the preflight's."""
     notes: Notes = field(default_factory=Notes, repr=False)
     """Counts of guesses about this exchange. Each page that contains the exchange gets these notes."""
 

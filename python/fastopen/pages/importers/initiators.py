@@ -127,7 +127,7 @@ class InitiatorResolver:
         return latest[1]
 
     def _latest(self, frame: int, kind: ResourceType, index: int) -> tuple[float, int] | None:
-        """Find the resource of the type `kind` in a frame that ended last before the request `index` started.
+        """In a frame, find the resource of type `kind` that ended last before the request `index` started.
         Return its end in ms since 1970 and its index, or None if there is no such resource."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (self._entries[index].at.start + _CLOCK_SLACK_MS, index))

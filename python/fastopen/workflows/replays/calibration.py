@@ -41,7 +41,7 @@ class Calibration:
     ended the search. If no load was valid, `found` is False and the page is as imported."""
 
     page: Page
-    """The page, without queueing delay in think times. Its `explanations` fit the recording equally well."""
+    """The page, without queueing delay in think times. Its `explanations` fit the recording about as well."""
     complete: bool
     found: bool = True
 
@@ -213,8 +213,8 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
 
 
 def think_time_count(page: Page) -> int:
-    """Return the number of server think times above 0, a penalty added to the negative log-likelihood. The
-    sum is half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716)."""
+    """Return the number of server think times above 0, which the search adds to the negative log-likelihood
+    as a penalty. The sum is half of Akaike's criterion (1974, IEEE Trans. on Automatic Control 19:716)."""
     # So a think time must explain more of the recording than chance would.
     return sum(us > 0 for us in _think_times(page).values())
 

@@ -66,7 +66,7 @@ class Rules:
     initial_window: bool = True
     """Enlarge the initial congestion window for responses that arrived in one flight."""
     round_trips: bool = True
-    """Shorten a host's RTT to fit the arrival times of its bodies. If False, use its shortest handshake."""
+    """Shorten a host's RTT to fit the arrival times of its bodies. If False, use the recording's RTT."""
     sending: bool = True
     """Let servers send bodies as slowly as recorded."""
     pushes: bool = True

@@ -1,1 +1,1 @@
-"""Import HARs (http://www.softwareishard.com/blog/har-12-spec/), even if they deviate from HAR 1.2."""
+"""Import HARs (http://www.softwareishard.com/blog/har-12-spec/), even if they deviate in known ways."""

@@ -81,7 +81,7 @@ class Scanner:
             self._more()
 
     def take(self, expected: str, fault: str) -> None:
-        """Skip white space and `expected`, a character. Raises DamageError with text `fault` if missing."""
+        """Skip white space and the character `expected`. Raises DamageError with text `fault` if missing."""
         if self.peek() != expected:
             raise self.fault(fault, self._at)
         self._at += 1
