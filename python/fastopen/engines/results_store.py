@@ -149,7 +149,8 @@ class ResultsStore:
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open the store at `place`, or create one if the folder or URL is empty or new. Raises InputError
-        if it has other files or another version's store, MachineError if it cannot be reached or written."""
+        if it has other files or another version's store. Raises InputError or MachineError, depending on the
+        cause, if it cannot be reached or written."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0

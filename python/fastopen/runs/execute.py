@@ -38,7 +38,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit ended the run before each page had one load on each network with each setup."""
     hopeless: str = ""
-    """The reason why all loads with one use of TFO are invalid, if the run stopped for this; else empty."""
+    """The reason why all loads with one use of TFO are invalid, if this stopped the run; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0

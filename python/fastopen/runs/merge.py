@@ -224,7 +224,7 @@ class Merging:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return messages about incomplete runs, and shards without a run; empty if no load is missing."""
+        """Return messages on incomplete runs, and shards or jobs in no run; empty if no load is missing."""
         return tuple(self._missing()) if self.done < self.loads else ()
 
     def _missing(self) -> Iterator[str]:

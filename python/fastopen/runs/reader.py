@@ -182,7 +182,7 @@ class RunReader(Closing):
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return the rows that `listing` selects and sorts, from `start`: at most `count` (all if -1)."""
+        """Return at most `count` (-1: all) rows that `listing` selects and sorts, from index `start` on."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{SQL_ORDERS[listing.order]} LIMIT ? OFFSET ?")
         with self._parsing("a load"):

@@ -41,7 +41,7 @@ class LoadRow(NamedTuple):
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """A number unique in the run. Attempts are numbered as they are stored; in a merged run, as planned."""
+    """Unique in the run. Attempts are numbered in the order of writing; in a merged run, in planned order."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Define the tables of a run's SQLite file, and the numbers that identify the file format.
 
-The columns hold the data for tables and lists of results in reports. The full records of loads are many times
+The columns hold the data that tables and lists of results show. The full records of loads are many times
 larger. They are compressed (zlib) in a separate table, so that queries on the columns need not read them."""
 
 from typing import Final

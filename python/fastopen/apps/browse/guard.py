@@ -1,8 +1,7 @@
-"""Handle requests to `fastopen browse`. Respond only to requests with the access token.
+"""Handle requests to `fastopen browse`. Respond only to requests with the access token in URL or cookie.
 
-Other sites cannot read the responses, because neither the URLs nor the cookies of their requests contain the
-token. Checking the Host header prevents DNS rebinding. Other sites cannot show the pages in a frame. Inline
-scripts do not run."""
+Other sites cannot read the responses, because their scripts' requests lack the token. Checking the Host
+header prevents DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""
 
 import hmac
 import os
@@ -167,7 +166,7 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the user's selection, which the query arguments `selected` and `selected_load` contain."""
+        """Return the selected run or load, which the query arguments `selected` and `selected_load` name."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 

@@ -23,8 +23,8 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 @dataclass(frozen=True)
 class Progress:
     """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
-    loads are finished, after `attempts` attempts in total. `faults` is the number of failed jobs. `latest`
-    has the last loads, newest first. `seconds_left` is an estimate; None if unknown or after the run."""
+    loads are finished, after `attempts` attempts in total. `faults` is the number of job failures. `latest`
+    has the last loads, newest first. `seconds_left` is an estimate; None if unknown or if the run is over."""
 
     status: str
     done: int

@@ -175,8 +175,8 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile the kernel, and return its path. When the compilation of a file begins, call `compiled`
-    with the number of files that have begun."""
+    """Compile the kernel, and return its path. When the compilation of a file begins, call `compiled` with
+    the number of compilations that have begun so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)

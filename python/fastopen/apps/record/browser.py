@@ -127,7 +127,7 @@ class Recorder(Closing):
 
 
 def _wait_for_turn(page: "Page") -> None:
-    """Wait until no script blocks the page. Raise LoadError after TURN_MS: later calls would not return."""
+    """Wait until no script blocks the page. Raise LoadError after TURN_MS, as later calls would hang."""
     from playwright.sync_api import TimeoutError as TimedOut
 
     try:

@@ -48,7 +48,7 @@ class WireExchange:
     response_headers: Headers = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
     coded: bool = False
-    """True if the browser decodes the body, for example from gzip. It then logs both forms of the body."""
+    """True if the browser decodes the body, as for gzip, and so logs it both before and after decoding."""
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:

@@ -138,7 +138,7 @@ def verify(
     """Compute a random `share` (up to 1) of the results again, at least one, and compare old and new results.
 
     `maker` identifies the program and kernel of `engine`. Results of other programs or kernels are skipped.
-    If they differ for a job, both go to the folder DISPUTED. `chance` is the random generator; None for the
+    If a job's results differ, both go to the folder DISPUTED. `chance` is the random generator; None for the
     system's. Raises InputError if the store is unreadable, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]

@@ -40,7 +40,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
     """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted.
-    To predict it, the page is recorded over the network `before`, and `client` loads it over `after`."""
+    To predict it, `client` loads over `after` the page as it was recorded over the network `before`."""
 
     page: str
     before: Network

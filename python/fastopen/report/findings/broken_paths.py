@@ -18,8 +18,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each group of middleboxes that break TFO at the same cost. It states the
-    percentage of paths with such middleboxes below which TFO with warm cookies saves time on average."""
+    """Yield a finding for each group of middleboxes that break TFO at the same cost. It states the percentage
+    of such paths below which TFO with warm cookies still saves time on average over all paths."""
     found = (one for one in payoffs(results) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))

@@ -218,7 +218,7 @@ class Probed:
     rtt_ms: float | None = None
     answer_ms: float | None = None
     answer_with_syn_data_ms: float | None = None
-    """Like `answer_ms`, but the request was sent in the SYN; None unless it was accepted and answered."""
+    """Like `answer_ms`, but with SYN data; None unless the server accepted the data and responded."""
     trials: tuple[Trial, ...] = ()
 
     @property

@@ -186,7 +186,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Duplicate a socket of process `pid`. Return None for other types of file or if access is forbidden."""
+    """Duplicate a socket of process `pid`. Return None if it is another type of file or inaccessible."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
