@@ -227,14 +227,14 @@ def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
 def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
     assert len(DECLARED) == 9
     for space in map(load_rigs, DECLARED):
-        # A copy for a single page changes the same settings as its original, so that many pairs are equal.
-        rigs = {
-            (space.of_page(space.ordered({one, other}), page), page)
+        # Many pairs have equal conditions on some page. One page is enough for each of these.
+        pages = {
+            space.of_page(space.ordered({one, other}), page): page
             for one, other in combinations_with_replacement(space.properties, 2)
             if one is other or one.name != other.name
             for page in space.base.pages
         }
-        for rig, page in rigs:
+        for rig, page in pages.items():
             space.reproduction(rig, page)
 
 
