@@ -32,7 +32,7 @@ class Breakdown:
     """The mean number of connections of a load, including connections that are not on the critical path."""
 
     def share(self, kind: Kind) -> float:
-        """Return the fraction of the page load time that this kind of wait takes, 0 to 1."""
+        """Return the fraction of the page load time that waits of this `kind` take, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:

@@ -63,7 +63,7 @@ class CriticalPath:
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
 
     def count(self, kind: Kind) -> int:
-        """Return the number of waits of this kind."""
+        """Return the number of waits of `kind` on the path."""
         return sum(segment.kind is kind for segment in self.segments)
 
 
@@ -160,7 +160,7 @@ class _Walk:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def before(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Add the waits of `sent` to the critical path. Return the request that `sent` waited for, if any."""
+        """Add the waits of request `sent` to the path. Return the request that `sent` waited for, if any."""
         self.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
         self.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
         if sent.opened_ns is not None:
@@ -195,9 +195,9 @@ class _Walk:
         return initiator
 
     def _holder(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the request whose end let `sent` leave the client's queue. It is the previous request on the
-        same connection, or a request on another connection whose end allowed the client to open a new
-        connection. Return None if `sent` waited for no other request."""
+        """Return the request whose end let the request `sent` leave the client's queue: the previous request
+        on the same connection, or a request on another connection whose end allowed the client to open a
+        new connection. Return None if `sent` waited for no other request."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -208,8 +208,8 @@ class _Walk:
         return made_room
 
     def _initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the request from whose response the client learned of `sent`; None for the page's first
-        request, or if that response is incomplete."""
+        """Return the request from whose response the client learned of the request `sent`; None for the
+        page's first request, or if that response is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.

@@ -88,7 +88,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
     """Group the rows of a page's table into curves, and map the name of each curve to its rows. The rows of a
     curve differ only in the factor `along`, such as the RTT, and are sorted by its values if these are
-    numbers. A curve's name lists the values of the other varying factors. It is empty if no other varies."""
+    numbers. A curve's name lists the values of all other varying factors, and is empty if there are none."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)

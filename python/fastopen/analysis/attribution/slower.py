@@ -46,9 +46,9 @@ class _RequestFacts:
     """Facts that may explain the delay of a request."""
 
     took_ns: int
-    """How long it took from sending the request to the last byte of its response."""
+    """The time from sending the request to the last byte of its response."""
     waited_ns: int
-    """How long the request was queued before the client sent it."""
+    """The time for which the request was queued before the client sent it."""
     early: bool
     """True if the request was sent as TLS early data."""
     without_session: bool
@@ -63,7 +63,7 @@ class _RequestFacts:
     transfer_ns: int
     """The time from the response's first byte to its last."""
     retransmitted: tuple[int, int]
-    """How many segments the client and the origin retransmitted on the request's connection."""
+    """The numbers of segments that the client and the origin retransmitted on the request's connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
         """Return how much longer, in ns, the request took than in the faster load, from queueing to the last
@@ -161,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    explain why the load `after` took longer than `before`, else "". `network`: that of both loads."""
+    explain why the load `after` took longer than `before`, else "". `network`: the network of both."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -184,7 +184,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on kinds of packet sent more often in `after` than in `before`. `way`: `up` or `down`."""
+    """Yield phrases on kinds of packet that were sent more often in the load `after` than in the load
+    `before`, in the direction `way` (`up` or `down`)."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -421,8 +422,8 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return (value of the slower result, value of the faster result, ...), such as (`HTTP/3`, `HTTP/2`). The
-    other items are values that both results share and that sentences have to name, such as TLS versions."""
+    """Return the two values of the setting in which the results differ, the slower result's first, such as
+    (`HTTP/3`, `HTTP/2`). Then come shared values that sentences have to name, such as the TLS version."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -438,7 +439,7 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
     """Return the name of a result's table row, such as `20 ms` or `20 ms (the largest increase of 3 rows)`.
     It is empty if no other row of the page has the same client, HTTP version, TLS version and so on (see
-    `Factor.question`). `increases`: the slowdown in this row, then in every row that the sentence covers."""
+    `Factor.question`). `increases`: the slowdown in this row, then in each row that the sentence is about."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

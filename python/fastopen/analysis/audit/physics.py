@@ -63,8 +63,7 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the minimum number of round trips from opening a connection without TFO to the first byte of
-        the response."""
+        """Return the fewest round trips without TFO from opening a connection to the first response byte."""
         return FIRST_FLIGHTS[self.cell.flight_off]
 
     @property

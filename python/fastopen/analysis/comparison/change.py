@@ -20,7 +20,7 @@ class Basis(StrEnum):
     EXACT = "exact"
     """The loads ran in virtual time without randomness, so the change is exact."""
     PAIRED = "paired"
-    """A repeat has the same random numbers in both runs, so the change is the median over repeats."""
+    """A repeat has the same random numbers in both runs, so the change is the median of paired changes."""
     SAMPLES = "samples"
     """The loads are independent, so the change is the difference of two medians."""
 
@@ -36,9 +36,9 @@ class Change:
     percent: float | None
     """The change as a percentage of the first run's figure; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """The interval of `stated`, whose ends are equal for exact changes; None if there are too few loads."""
+    """The interval of the change to print, with equal ends if exact; None if there are too few loads."""
     confidence: float | None = None
-    """The confidence level of `interval`, 0 to 1; None if it is a range, not a confidence interval."""
+    """The confidence level, 0 to 1; None if `interval` is a range, not a confidence interval."""
 
     @property
     def stated(self) -> float:
@@ -55,9 +55,9 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change in a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure by repeat number. `basis`: the method, such as the median over pairs. `relative`: also compute the
-    change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). The interval is then
-    the range of the central 90 % of the paired changes, not a confidence interval.
+    figure, keyed by repeat number. `basis`: the method, such as the median over pairs. `relative`: give
+    the change in percent, too. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). With PAIRED,
+    the interval is then the range of the central 90 % of the changes, not a confidence interval.
 
     Return None if a run has no figures, if PAIRED finds no pair or, with `relative`, `before` contains 0."""
     if basis is Basis.PAIRED:

@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The interval contains both 0 and changes that are at least as large as the smallest effect."""
+    """The change's interval contains both 0 and values that are at least as large as the smallest effect."""
     UNKNOWN = "unknown"
     """A run has no valid load, or there are too few loads for an interval."""
 
@@ -48,7 +48,7 @@ class CellChange:
     pieces: tuple[PieceChange, ...] = field(repr=False)
     """The changes in waits between the runs' example loads. They add up to the change in these loads' PLT."""
     reason: str
-    """Why the second run's example load takes longer than the first's; empty if it does not or if unknown."""
+    """The reason why the second run's example load takes longer than the first's; empty if none is known."""
     evidence_changed: bool = False
     """True if the runs' loads should be identical, but their evidence (such as retransmissions) differs."""
 
@@ -71,7 +71,7 @@ class CellChange:
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
-        """Return the change of each kind of wait on the critical path, in ms; {} if a path is unknown."""
+        """Return the change of each kind of wait on the critical path, in ms; {} if a run lacks a path."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 

@@ -27,7 +27,7 @@ class LimitVerdict(StrEnum):
     UNCLEAR = "unclear"
     """The median change exceeds the limit, but its interval is unknown or contains the limit."""
     INVALID = "no valid load"
-    """The second run has no valid load, but the first run has."""
+    """Only the first of the two runs has a valid load."""
     UNKNOWN = "not known"
     """The change is unknown for another reason, such as no valid load in the first run."""
 
@@ -46,7 +46,7 @@ class Limit:
     """The unit of `bound`: `%`, `ms` or `points` (percentage points)."""
 
     def verdict(self, change: CellChange) -> LimitVerdict:
-        """Return the verdict on whether this change is within the limit."""
+        """Return the verdict on whether `change` is within the limit."""
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms

@@ -134,7 +134,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
     """Yield the factors that differ between the runs. Leave out factors whose values are all
-    defaults that depend on other settings, unless this is true of all factors that differ."""
+    defaults that depend on other settings, unless that would leave out every factor."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

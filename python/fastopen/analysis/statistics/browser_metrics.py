@@ -13,7 +13,7 @@ from fastopen.runs import LoadRow, RunStore
 @dataclass(frozen=True)
 class BrowserMetrics:
     """Figures that browsers reported on a cell's loads. `requests`, `from_cache` and `revalidated` are median
-    numbers of requests over the valid loads; None without such loads, or on the first visit to the page."""
+    numbers of requests over the valid loads; None without valid loads, or on the first visit to the page."""
 
     requests: float | None
     from_cache: float | None
@@ -25,15 +25,15 @@ class BrowserMetrics:
     unmatched: tuple[str, ...] = ()
     """Requests for which the recorded bodies contain no response, each listed once."""
     first_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """The time of the first contentful paint (FCP) in each valid load that has one, by repeat number."""
+    """First contentful paint (FCP) times of the valid loads that have one, keyed by repeat number."""
     largest_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """The time of the largest contentful paint (LCP) in each valid load that has one, by repeat number."""
+    """Largest contentful paint (LCP) times of the valid loads that have one, keyed by repeat number."""
 
 
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return what browsers reported, keyed by cell index. Leave out cells whose settings yield no figures."""
+    """Return browsers' figures on loads, keyed by cell index. Leave out cells whose settings yield none."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

@@ -33,7 +33,7 @@ FENCED_MIN: Final = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason (`kind`) for invalid or repeated loads, the number of such loads, and one load's message."""
+    """A reason (`kind`) for invalid or repeated loads, the number of such loads, and an example message."""
 
     kind: str
     loads: int
@@ -66,15 +66,15 @@ class CellResult:
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
-    """The PLT of each valid load, by repeat number."""
+    """The PLT of each valid load, keyed by repeat number."""
     improvements_percent: Mapping[int, float]
-    """The improvement of each pair, by repeat number."""
+    """The improvement of each pair, keyed by repeat number."""
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: Mapping[int, float]
-    """PLTs that are much longer or shorter than the others, by repeat number. All figures include them."""
+    """PLTs much longer or shorter than the others, keyed by repeat number. All figures include them."""
     repeated: tuple[Reason, ...]
-    """The reasons why loads were repeated. The other figures leave out the earlier attempts."""
+    """The reasons why loads were repeated. Other figures include only the last attempt at each load."""
     deterministic: bool
     """True if nothing was random, and all repeats had the same result."""
     varied: bool
@@ -228,14 +228,14 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return why loads are invalid, sorted by kind of reason. A load counts once for each kind it has."""
+    """Return why loads are invalid, sorted by kind of reason. A load counts once per kind of reason."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> dict[int, float]:
-    """Return the page load times of a cell that are much longer or shorter than the others, by repeat number.
-    Return {} for fewer than FENCED_MIN loads."""
+    """Return the page load times of a cell that are much longer or shorter than the others, keyed by repeat
+    number. Return {} for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return {}
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

@@ -52,7 +52,7 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     run has no warm ones. Factors that vary only together, as in named networks, are treated as one factor.
 
     Return None if fewer than two factors vary, if no factor explains the fraction SHARE_MIN of the variance,
-    or if the median savings at its values differ by less than SPAN_MIN."""
+    or if the median savings at the factor's values differ by less than SPAN_MIN."""
     # An experiment is a full factorial design, so the sums of squares between groups can be added.
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)

@@ -33,7 +33,7 @@ class Payoff:
     """The median time that TFO costs behind the middlebox: negative if it saves time, infinite if no load
     with TFO finishes."""
     otherwise: str = ""
-    """The values of other settings that the run varies, as text; empty if they do not affect the times."""
+    """Values of varying settings other than RTT, middlebox and arm, as text; empty if they have no effect."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving per visit, in ms, if a fraction of the paths breaks TFO. `share`: this

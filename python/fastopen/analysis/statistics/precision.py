@@ -48,7 +48,7 @@ class UntilInterval:
 
 
 def _repeats_help(result: CellResult) -> bool:
-    """Return True if repeats can narrow the interval: not for baselines, nor if only sampled inputs vary."""
+    """Return False if repeats cannot narrow the interval: for baselines, or if only sampled inputs vary."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -16,7 +16,7 @@ The last value is None unless the setup takes both the HTTP version and the secu
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the protocols of these results, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty without results."""
+    """Return the protocols of the results, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty without results."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""
@@ -39,12 +39,12 @@ def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def http_of(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the versions of HTTP with which these results were measured, such as `HTTP/1.1 and HTTP/2`."""
+    """Return the HTTP versions with which `cells` were measured, such as `HTTP/1.1 and HTTP/2`."""
     return _versions(_spoken(results, cells))
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Return True if the loads of these results used only QUIC, so that no connection could use TFO."""
+    """Return True if the loads of `cells` used only QUIC, so that no connection could use TFO."""
     return all(_of_quic(results, cell) for cell in cells)
 
 

@@ -22,7 +22,7 @@ HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding about a published row or about our measurement of this row. Tables print the values."""
+    """A finding about a published row, or about our measurement of it. Tables print the enum's values."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"

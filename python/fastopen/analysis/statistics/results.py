@@ -36,14 +36,14 @@ class Results:
     status: str
     environment: dict[str, Any]
     pages: dict[str, Page]
-    """Pages by name, in the order of the tables."""
+    """Pages keyed by name, in the order of the tables."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
     """The median RTT measured in the emulated networks, for each page and network."""
     published: dict[tuple[str, int], PublishedCell]
     """The published figures to compare with the measured results, for each page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """What browsers reported, keyed by cell index. Cells whose settings yield no figures are left out."""
+    """Browsers' figures on loads, keyed by cell index. Cells whose settings yield none are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Statistics of connections' first packets in each cell's first valid load, keyed by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class Results:
     TLS session, keyed by the indices of the slower and the faster cell."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Map each comparison (row of the page's table), in the table's order, to its results by arm."""
+        """Map each comparison (row of the page's table), in the table's order, to results keyed by arm."""
         rows = grouped((one.cell.comparison, one) for one in self.cells if one.cell.page == page)
         return {row: {one.cell.arm.name: one for one in ones} for row, ones in rows.items()}
 
     def groups_differing_in(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Group results of the same page that differ only in the arm and in the factors with these names."""
+        """Group results of the same page that differ only in the arm and in the factors called `names`."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
