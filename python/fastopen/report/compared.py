@@ -226,7 +226,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run that has results without a match in the other; it names at most NAMED_MAX."""
+    """Yield a line for each run with results that the other lacks. A line names at most NAMED_MAX results."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -248,8 +248,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return text on a change that was compared with a limit, and its interval: a change of page load time or
-    of TFO's saving. If the change is unknown, return the number of invalid loads of the second run."""
+    """Return text on a change of page load time or of TFO's saving that was compared with a limit, and on the
+    change's interval. If the change is unknown, return the number of invalid loads of the second run."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -84,7 +84,7 @@ def kind_colours() -> list[tuple[str, str]]:
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
     """Return (name, pieces) for each critical path, to draw it as a bar. `paths` maps names to milliseconds
-    by kind of wait. A piece has a `share` (percent of the longest bar), a `colour` and a `title`."""
+    keyed by kind of wait. A piece has a `share` (percent of the longest bar), a `colour` and a `title`."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():

@@ -32,7 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a compact column: strings become indexes into `levels`, floats have six significant digits."""
+    """Return a compact column: strings as indexes into its `levels`, floats with six significant digits."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

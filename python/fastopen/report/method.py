@@ -189,8 +189,8 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield a phrase such as `an MTU of 1280 bytes` for each setting of `parts` that differs from its usual
-    value. `named` lists the settings to leave out."""
+    """Yield a phrase such as `an MTU of 1280 bytes` for each setting in `parts`, such as `network`, that
+    differs from its usual value. `named` lists the settings to leave out."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):

@@ -171,8 +171,8 @@ def flight_grid(results: Results, page: str) -> Grid:
 
 
 def syn_grid(results: Results, page: str) -> Grid:
-    """Return a table that compares the bytes that a client sends first on a connection to `page` with the
-    bytes that a SYN can hold. It has no rows if neither number varies."""
+    """Return a table that compares the bytes that a client sends first on a connection when it loads `page`
+    with the bytes that a SYN can hold. It has no rows if neither number varies."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():

@@ -113,5 +113,5 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return a template's variables: `figure`, and its drawing `svg` for print or without scripts."""
+    """Return template variables: `figure`, and `svg`, its drawing for print or without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

@@ -52,7 +52,7 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _view(rows: list[dict[str, Any]], y_title: str, empty: alt.Chart, title: str) -> Any:
-    """Draw the bars of panel `title` into `empty`, a chart of its data. `rows`: the data of all panels."""
+    """Draw the bars of panel `title` into its chart `empty`. `rows`: the chart data of all panels."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)

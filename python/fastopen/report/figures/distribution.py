@@ -144,7 +144,7 @@ def _steps(x: alt.X, of: str) -> Any:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (value, share of values up to it) for at most about POINTS_MAX of the sorted values."""
+    """Return (value, share of values up to it) for at most POINTS_MAX + 1 of the sorted values."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

@@ -206,7 +206,7 @@ def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
-    """Return the names of the requests in order; empty for a page with more than NAMED_MAX requests."""
+    """Return the requests' names, sorted by index; empty for a page with more than NAMED_MAX requests."""
     if len(page.resources) > NAMED_MAX:
         return ()
     names = {row["request"]: row["name"] for row in rows if "request" in row}

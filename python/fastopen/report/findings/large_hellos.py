@@ -58,7 +58,8 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
 def _added_ms(
     row: Mapping[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
-    """Return how many ms slower `large` is than `small` behind the middlebox `path` (`none`: open path)."""
+    """Return how many ms longer loads take with the key share `large` than with the key share `small`, behind
+    the middlebox `path` (`none`: open path). None if either time is unknown."""
     loads = (row.get((path, share)) for share in (large, small))
     with_large, with_small = (None if one is None else one.plt_ms_median for one in loads)
     return None if with_large is None or with_small is None else with_large - with_small

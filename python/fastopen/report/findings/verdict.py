@@ -52,7 +52,7 @@ def cells_by_question(results: Results, cells: Sequence[CellResult]) -> dict[str
 
 
 def of_arm(cells: Sequence[CellResult], arm: Arm) -> list[CellResult]:
-    """Return the results in `cells` with this arm."""
+    """Return the results in `cells` whose arm is `arm`."""
     return [cell for cell in cells if cell.cell.arm.name == arm.name]
 
 
