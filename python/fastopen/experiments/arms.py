@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the mapping's value for the baseline, the arm without TFO; None if there is no such value."""
+    """Return the value for the baseline (the arm without TFO) in a mapping from arm names, or None."""
     return of_arm.get(BASELINE.name)
 
 
@@ -170,13 +170,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the mapping's value for warm cookies if it has one, else for cold cookies, else None."""
+    """Return the value for warm cookies in a mapping from arm names, else for cold cookies, else None."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the names of arms that can be compared with the baseline `off` (without TFO): all other `names`,
-    or an empty list if `names` lacks `off`."""
+    """Return the other arms in `names`, to compare with the baseline `off`, or [] if `names` lacks `off`."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 

@@ -36,7 +36,7 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> DesignPoint:
-    """Return the network, setup and engine of the conditions `at`, and the arm if `at` is a Cell."""
+    """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
     arm = getattr(at, "arm", None)
     return DesignPoint(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -54,7 +54,7 @@ class VaryingFactors:
     varying_rtt: bool
 
     def point(self, at: Comparison) -> DesignPoint:
-        """Return the network, setup and engine of the conditions `at`, and the arm if `at` is a Cell."""
+        """Return the network, setup and engine that `at` refers to, and the arm if `at` is a Cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
@@ -80,11 +80,11 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, asked))
 
     def besides(self, *names: str) -> list[Factor]:
-        """Return the varying factors except those with these names."""
+        """Return the varying factors except the factors called `names`."""
         return [factor for factor in self.varying if factor.name not in names]
 
     def phrases(self, at: Comparison, factors: Iterable[Factor]) -> tuple[str, ...]:
-        """Return the values of these settings under the conditions `at` as phrases: `20 ms`, `TLS 1.3`."""
+        """Return the values of `factors` under the conditions `at` as phrases: `20 ms`, `TLS 1.3`."""
         point = self.point(at)
         return tuple(factor.phrase_at(point) for factor in factors)
 

@@ -38,7 +38,7 @@ class DesignPoint:
     """The arm (use of TFO); None if the conditions hold for all arms."""
 
     def part(self, name: Part) -> Any:
-        """Return the object with the settings of this part, such as the `Tls` for `tls`."""
+        """Return the object with the settings of the part `name`, such as the `Tls` for `tls`."""
         if name in ("network", "arm"):
             return getattr(self, name)
         return self if name == "engine" else getattr(self.setup, name)
@@ -58,11 +58,11 @@ class Factor:
     meaning: str
     """One-line explanation for users."""
     paths: tuple[str, ...] = ()
-    """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link. The
-    default is the name."""
+    """Dotted paths of the fields within `part` that the factor sets: two if it applies to both directions of
+    the link. Defaults to `name`."""
     columns: tuple[str, ...] = ()
-    """Keys of cells in `--json` and names of exported columns, one for each field. If empty, the only name is
-    the last part of the first field's path."""
+    """Keys of the factor's fields in `--json`, and names of exported columns. If empty, the only name is the
+    last part of the first field's path."""
     default: str | None = None
     """Default value as users write it; None to use the default of the job's field."""
     default_meaning: str = ""
@@ -72,8 +72,7 @@ class Factor:
     """Heading of the column in tables, with the unit. Empty if an experiment can have only one value of the
     factor, so that tables have no column for it."""
     phrase: str = ""
-    """Template for naming the factor and its value in a sentence; `{}` stands for the value's text. The
-    default is the title followed by the value."""
+    """Template that names the factor and its value (`{}`) in a sentence; by default the title and `{}`."""
     long_name: str = ""
     full: str = ""
     """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
@@ -86,14 +85,14 @@ class Factor:
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
-    """True for factors that decide how connections begin. Reports compare cells that differ only in them."""
+    """True for factors that decide how connections begin. Reports compare cells that differ only in these."""
     natural: Callable[[DesignPoint], tuple[Any, ...]] | None = None
     """Function that returns each field's default under given conditions. Set only if the default depends on
-    other settings or differs from the job's. A table does not show a factor that has only these values."""
+    other settings or differs from the job field's. Tables do not show a factor that has only defaults."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True if a value makes loads random, even in virtual time. None: no value does."""
     needs: tuple[str, Any] | None = None
-    """Name of another field of the part, and the value of that field with which this factor has no effect."""
+    """(path of another field in `part`, value): the factor has no effect if that field has this value."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False
@@ -105,7 +104,7 @@ class Factor:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Return the paths of the factor's values in its part, such as `down.loss` and `up.loss`."""
+        """Return the dotted paths of the factor's fields within `part`, such as `down.loss` and `up.loss`."""
         return self.paths or (self.name,)
 
     @property
@@ -163,7 +162,7 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """Return the words that are valid values, such as `none`, or all values of an enum; may be empty."""
+        """Return the words that are valid values, such as `none` and the values of an enum; may be empty."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
         return tuple(dict.fromkeys([*self.quantity.accepted, *(word for enum in enums for word in enum)]))

@@ -74,7 +74,7 @@ class SettingSource:
         return f"{key} {any_of(words)}"
 
     def place(self, *keys: str) -> str:
-        """Return the place of an error in these settings, such as `my.toml: network.rtt`."""
+        """Return the place of an error in the settings `keys`, such as `my.toml: network.rtt`."""
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
@@ -155,8 +155,8 @@ class RequestedSettings:
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
         """Return the names of the requested arms, such as `warm`, and a setup for each combination of client,
-        server, TCP and TLS settings. If large certificates are compared, add setups that reduce the cost of
-        these, for example by compression. Raises InputError if a setting is invalid."""
+        server, TCP and TLS settings. If large certificates are compared, add setups that reduce their cost,
+        for example by compression. Raises InputError if a setting is invalid."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self.converted_errors("client"):
             clients = clients_of(self._settings("client"))

@@ -411,17 +411,17 @@ COLUMNS: Final = {name: factor.quantity.kind for factor in FACTORS for name in f
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts, such as `network` or `tls`, that have an option of their own."""
+    """Return the factors of `parts`, such as `network` or `tls`, that have an option of their own."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 
 def cell_columns(point: DesignPoint) -> dict[str, Any]:
-    """Map the keys of all factors in `--json`, such as `rtt_ms`, to their values under these conditions."""
+    """Map the keys of all factors in `--json`, such as `rtt_ms`, to their values under conditions `point`."""
     return {name: factor.quantity.export(value) for factor, name, value in _exported(point)}
 
 
 def flat_columns(point: DesignPoint) -> tuple[Any, ...]:
-    """Return the values of all factors under these conditions, for a table with the columns COLUMNS."""
+    """Return the values of all factors under conditions `point`, for a table with the columns COLUMNS."""
     return tuple(factor.quantity.flat(value) for factor, _, value in _exported(point))
 
 

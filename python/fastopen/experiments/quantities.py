@@ -37,7 +37,7 @@ class Quantity:
     in_contract: Callable[[Any], bool] = lambda _: True
 
     def in_column(self, value: Any) -> str:
-        """Return the value as text for a column whose header has the unit."""
+        """Return the value as text for a column whose header contains the unit."""
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
@@ -52,7 +52,7 @@ class Quantity:
 
 
 def choice(*accepted: str) -> Quantity:
-    """Return the functions that parse and format a setting whose value must be one of these words."""
+    """Return the functions that parse and format a setting whose value must be one of `accepted`."""
 
     def read(value: object) -> str:
         if isinstance(value, str) and value.strip() in accepted:
@@ -141,7 +141,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each host in a TOML table with its value. An unquoted a.test is read as `test` in a table `a`."""
+    """Yield each host in a TOML table with its value. TOML reads a bare key a.test as `test` in table `a`."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{prefix}{name}.")

@@ -107,7 +107,7 @@ class Reproduction:
     page so that its load times without TFO are close to the published ones; None to keep the page."""
 
     experiment: Experiment
-    """The experiment with only this page, over `RigSpace.networks`."""
+    """The experiment with only the measured page, over `RigSpace.networks`."""
     off: Experiment  # the same object as `experiment` if no property sets `off`
     arm: ArmName
     tfo_ms: float
@@ -160,7 +160,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, from few conditions to many. Sort those with equally many by the key `order`."""
+        """Yield all rigs, from few conditions to many. Sort rigs with equally many conditions by `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -233,7 +233,7 @@ class RigSpace:
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """Return the condition that `one` copies for a single page, or `one` itself if it is not a copy."""
+        """Return the condition of which `one` is a copy for one page; `one` itself if it is not a copy."""
         return self._of_all_pages.get(one, one)
 
     @cached_property

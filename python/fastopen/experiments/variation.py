@@ -114,7 +114,7 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """A position from 0 to 1 among a page's sets of server think times. None: the times in its resources."""
+    """A position from 0 to 1 among a page's sets of server think times. None: the set in its resources."""
     start_phase: int
     order: bool
 
