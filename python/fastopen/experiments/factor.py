@@ -58,8 +58,8 @@ class Factor:
     meaning: str
     """One-line explanation for users."""
     paths: tuple[str, ...] = ()
-    """Dotted paths of the fields within `part` that the factor sets: two if it applies to both directions of
-    the link. Defaults to `name`."""
+    """Dotted paths of the fields that the factor sets in its `part`, such as the network: two if it applies
+    to both directions of the link. Defaults to `name`."""
     columns: tuple[str, ...] = ()
     """Keys of the factor's fields in `--json`, and names of exported columns. If empty, the only name is the
     last part of the first field's path."""
@@ -92,7 +92,7 @@ class Factor:
     chance: Callable[[Any], bool] | None = None
     """Function that returns True if a value makes loads random, even in virtual time. None: no value does."""
     needs: tuple[str, Any] | None = None
-    """(path of another field in `part`, value): the factor has no effect if that field has this value."""
+    """(path of another field of `part`, value): this factor has no effect if that field has that value."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False

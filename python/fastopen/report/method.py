@@ -238,7 +238,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """Return the setups' protocols: `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`, or "" for too many."""
+    """Return the setups' settings, as `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`, or "" if too many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""

@@ -103,7 +103,7 @@ def _bounds(
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
     """Return the upper bound on the time that shorter handshakes can save in each cell, keyed by cell index.
-    `compared` maps each index to a pair: the cell's baseline, and the kinds of handshakes in the cell."""
+    `compared` maps each cell's index to a pair: the cell's baseline, and the cell's kinds of handshakes."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, handshakes) for cell, handshakes in compared.values())
