@@ -175,7 +175,7 @@ def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the other arms in `names`, to compare with the baseline `off`, or [] if `names` lacks `off`."""
+    """Return all `names` except the baseline `off`, for comparison with it, or [] if `names` lacks `off`."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 

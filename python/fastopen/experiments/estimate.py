@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Estimate the seconds that all jobs of a plan take. `parallel` maps engines to the number of jobs that
-    they run at once. `slower` maps engines to the factor by which the machine's other tasks slow them."""
+    each runs at once. `slower` maps engines to the factor by which the machine's other tasks slow them."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]

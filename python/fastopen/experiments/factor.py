@@ -61,8 +61,8 @@ class Factor:
     """Dotted paths of the fields that the factor sets in its `part`, such as the network: two if it applies
     to both directions of the link. Defaults to `name`."""
     columns: tuple[str, ...] = ()
-    """Keys of the factor's fields in `--json`, and names of exported columns. If empty, the only name is the
-    last part of the first field's path."""
+    """Keys in `--json` and names of exported columns, one for each of the factor's fields. If empty, the only
+    name is the last part of the first field's path."""
     default: str | None = None
     """Default value as users write it; None to use the default of the job's field."""
     default_meaning: str = ""

@@ -24,8 +24,8 @@ def packaged_experiments() -> dict[str, Path]:
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """Return the packaged experiment, or the experiment in the file, that `name_or_path` names. Raises
-    InputError if neither exists, or if the experiment is invalid."""
+    """Return the packaged experiment named `name_or_path`, or else the experiment in the file with this path.
+    Raises InputError if neither exists, or if the experiment is invalid."""
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])

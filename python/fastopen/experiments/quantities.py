@@ -141,7 +141,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each host in a TOML table with its value. TOML reads a bare key a.test as `test` in table `a`."""
+    """Yield each host and its value in a TOML table. TOML reads an unquoted a.test as `test` in table `a`."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{prefix}{name}.")

@@ -233,7 +233,7 @@ class RigSpace:
         return one in self._of_all_pages
 
     def original(self, one: Property) -> Property:
-        """Return the condition of which `one` is a copy for one page; `one` itself if it is not a copy."""
+        """Return the condition of which `one` is a single-page copy, or `one` itself if it is not a copy."""
         return self._of_all_pages.get(one, one)
 
     @cached_property

@@ -144,7 +144,8 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return entries for a rig's PLT without TFO and its saving, each green if it agrees with row `cell`."""
+    """Return entries for a rig's PLT without TFO and for TFO's saving. The first is green if both PLTs (with
+    and without TFO) agree with those of row `cell`, the second if the saving agrees."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

@@ -188,7 +188,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
     """Yield at most two sentences, one on loads without TFO and one on loads with TFO. Each compares the page
-    load times of two table rows that differ only in `factor`. `named`: the other varying settings."""
+    load times of two table rows that differ only in `factor`. `named`: other varying settings, as text."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {

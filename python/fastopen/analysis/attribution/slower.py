@@ -161,7 +161,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause such as `the uplink is busy for 80 % of the load and ...` if more bytes on a busy link
-    explain why the load `after` took longer than `before`, else "". `network`: the network of both."""
+    explain why the load `after` took longer than `before`, else "". `network`: both loads' network."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns

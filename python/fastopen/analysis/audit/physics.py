@@ -63,7 +63,7 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the fewest round trips without TFO from opening a connection to the first response byte."""
+        """Return the fewest round trips from opening a connection to the first response byte, without TFO."""
         return FIRST_FLIGHTS[self.cell.flight_off]
 
     @property

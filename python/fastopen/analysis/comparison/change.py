@@ -36,7 +36,7 @@ class Change:
     percent: float | None
     """The change as a percentage of the first run's figure; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """The interval of the change to print, with equal ends if exact; None if there are too few loads."""
+    """The interval of `stated`, with equal ends if the change is exact; None if there are too few loads."""
     confidence: float | None = None
     """The confidence level, 0 to 1; None if `interval` is a range, not a confidence interval."""
 
@@ -55,8 +55,8 @@ def change_of(
     drawn: bool = False,
 ) -> Change | None:
     """Return the change in a figure, such as the page load time, between two runs. `before` and `after`: the
-    figure, keyed by repeat number. `basis`: the method, such as the median over pairs. `relative`: give
-    the change in percent, too. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). With PAIRED,
+    figure, keyed by repeat number. `basis`: the method, such as the median over pairs. `relative`: also
+    give the change in percent. `drawn`: repeats sample uncertain inputs such as RTTs (`--vary`). With PAIRED,
     the interval is then the range of the central 90 % of the changes, not a confidence interval.
 
     Return None if a run has no figures, if PAIRED finds no pair or, with `relative`, `before` contains 0."""

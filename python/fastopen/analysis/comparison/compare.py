@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The change's interval contains both 0 and values that are at least as large as the smallest effect."""
+    """The change's interval contains both 0 and an increase or decrease of at least the smallest effect."""
     UNKNOWN = "unknown"
     """A run has no valid load, or there are too few loads for an interval."""
 
@@ -48,7 +48,7 @@ class CellChange:
     pieces: tuple[PieceChange, ...] = field(repr=False)
     """The changes in waits between the runs' example loads. They add up to the change in these loads' PLT."""
     reason: str
-    """The reason why the second run's example load takes longer than the first's; empty if none is known."""
+    """The reason, if known, why the second run's example load takes longer than the first's; else empty."""
     evidence_changed: bool = False
     """True if the runs' loads should be identical, but their evidence (such as retransmissions) differs."""
 

@@ -30,10 +30,9 @@ class Payoff:
     saved_ms: float
     """The median saving over pairs of loads on the open path."""
     cost_ms: float
-    """The median time that TFO costs behind the middlebox: negative if it saves time, infinite if no load
-    with TFO finishes."""
+    """The median cost behind the middlebox: negative if TFO saves time, infinite if no TFO load finishes."""
     otherwise: str = ""
-    """Values of varying settings other than RTT, middlebox and arm, as text; empty if they have no effect."""
+    """Varying settings other than RTT, middlebox and arm, as text; empty if they do not affect the times."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving per visit, in ms, if a fraction of the paths breaks TFO. `share`: this

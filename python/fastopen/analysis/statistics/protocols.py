@@ -16,7 +16,7 @@ The last value is None unless the setup takes both the HTTP version and the secu
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the protocols of the results, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty without results."""
+    """Return the protocols that loads of `cells` used: `HTTPS, HTTP/1.1 and HTTP/2`; empty without cells."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""

@@ -43,7 +43,7 @@ class Results:
     published: dict[tuple[str, int], PublishedCell]
     """The published figures to compare with the measured results, for each page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Browsers' figures on loads, keyed by cell index. Cells whose settings yield none are left out."""
+    """Figures that browsers reported, keyed by cell index. Cells whose settings yield none are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Statistics of connections' first packets in each cell's first valid load, keyed by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)

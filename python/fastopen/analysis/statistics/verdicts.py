@@ -15,7 +15,7 @@ class Effect(StrEnum):
     NONE = "no difference"
     """The effect, if any, is below the smallest effect."""
     UNCLEAR = "unclear"
-    """The saving's interval contains both 0 and values that are at least as large as the smallest effect."""
+    """The saving's interval contains both 0 and a saving or slowdown of at least the smallest effect."""
     UNKNOWN = "unknown"
     """There are too few valid repeats for an interval."""
 

@@ -57,7 +57,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield (shared settings, PLTs in ms) for each group of results that differ only in LoadSettings."""
+    """Yield (shared settings as text, PLTs in ms) for groups of results that differ only in LoadSettings."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[LoadSettings, float] = {}

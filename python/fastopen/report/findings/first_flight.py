@@ -35,8 +35,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows of the page's results over TLS, in lists keyed by settings that the rows of a list share,
-    such as `TLS 1.3`. Results in a row differ only in the arm and in the settings listed in `apart`."""
+    """Group the page's results over TLS into rows, within which only the arm and the settings `apart` differ.
+    Return lists of rows, keyed by the settings that all rows of a list share, such as `TLS 1.3`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
