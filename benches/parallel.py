@@ -15,8 +15,7 @@ REPEATS = 5
 
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
-    """Run PAGES with `jobs` worlds at once. Return the wall time in seconds and the results as JSON
-    values."""
+    """Run PAGES with `jobs` worlds at once. Return the wall time in s, and the results as JSON values."""
     started = time.monotonic()
     options = ("--engine", "host", "--repeats", str(REPEATS), "--jobs", str(jobs), "--seed", "1")
     command: list[str | Path] = [FASTOPEN, "run", *PAGES, *options, "--json", "--quiet"]

@@ -114,8 +114,7 @@ def middle(runs: Sequence[Measured]) -> Measured:
 
 
 def each(few: Measured, many: Measured, count: int) -> Measured:
-    """Return times per load: the difference between a run and one with `count` more loads, divided by
-    `count`."""
+    """Return (`many` - `few`) / `count`: the times per load, if `many` has `count` more loads than `few`."""
     return Measured(
         wall=(many.wall - few.wall) / count,
         cpu=(many.cpu - few.cpu) / count,
@@ -159,7 +158,7 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Estimate the sum of a results document's page load times in s: each cell's median times its loads."""
+    """Estimate the sum of a results document's page load times in s: median times number, for each cell."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

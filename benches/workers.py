@@ -46,8 +46,7 @@ def records(folder: Path) -> tuple[int, dict[tuple[str, str], bytes]]:
 
 
 def main() -> None:
-    """Run the experiment on this machine and on the workers. Print both times, and whether the records are
-    equal."""
+    """Run the experiment locally and on the workers. Print both times, and whether the records are equal."""
     from distributed import Client, LocalCluster
 
     parser = argparse.ArgumentParser(description=__doc__)

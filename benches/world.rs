@@ -430,8 +430,8 @@ fn set_up() {
     );
 }
 
-/// Measures the time that a world's sandbox takes: entering its view of the machine's files, which happens
-/// once, and each load of a command.
+/// Measures the cost of a world's sandbox: the time to enter its view of the machine's files, once for each
+/// world, and the time of a load whose command does nothing.
 fn sandbox() {
     let view = View { all: false, files: Vec::new(), writable: Vec::new(), scratch_bytes: 1 << 30 };
     let mut entered: Vec<_> = (0..21).map(|_| entering(&view)).collect();
@@ -459,7 +459,7 @@ fn sandbox() {
     );
 }
 
-/// Returns the milliseconds that a new process takes to enter a view.
+/// Returns the milliseconds that a new process takes to enter a view of the machine's files.
 fn entering(view: &View) -> f64 {
     let (out, write) = process::pipe().expect("there are descriptors");
     let (mut out, mut write) = (File::from(out), File::from(write));

@@ -25,7 +25,7 @@ DOUBLED: Final = frozenset(
 
 
 def allowed(expression: str) -> bool:
-    """Return True if LICENCES allow an SPDX expression with AND and OR, but without nested parentheses."""
+    """Return True if LICENCES allow an SPDX expression (with AND, OR, and parentheses without nesting)."""
     words = expression.replace("/", " OR ").replace("(", "").replace(")", "")
     if "(" in expression:
         return all(allowed(part.strip(" ()")) for part in expression.replace("/", " OR ").split(" AND "))

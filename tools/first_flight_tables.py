@@ -33,7 +33,7 @@ Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
 def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
-    """Map (RTT in ms, loss), then the page, then the first flight to the median page load time in ms."""
+    """Return nested maps: (RTT in ms, loss) -> page -> first flight -> median page load time in ms."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
     for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:
@@ -58,7 +58,7 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield the lines of a table of savings: median and range in % of a full handshake's time without TFO."""
+    """Yield the lines of a table of savings over full handshakes without TFO: median and range in percent."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)
@@ -81,7 +81,7 @@ def savings_table(cells: Cells, loss: float) -> Iterator[str]:
 
 
 def _flights(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> list[FirstFlight]:
-    """Return the pages' first flights that are in NAMES, sorted by version of HTTP, then in its order."""
+    """Return the pages' first flights that are in NAMES, sorted by HTTP version, then as in NAMES."""
     order = list(NAMES)
     found = {flight for times in of_pages.values() for flight in times if flight[1:] in NAMES}
     return sorted(found, key=lambda one: (one[0], order.index(one[1:])))

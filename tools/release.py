@@ -75,7 +75,7 @@ def _release(tools: Path, work: Path, kernel: Path) -> None:
 
 
 def portable_program(tools: Path) -> Path:
-    """Build the program with zig as linker, against the symbols of glibc `GLIBC`. Return its path."""
+    """Build the program with zig as linker, for glibc version GLIBC and later. Return the program's path."""
     target = ROOT / "target" / "portable"
     path = f"{tools / 'bin'}:{os.environ['PATH']}"
     command = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--package", PROGRAM]

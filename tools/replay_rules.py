@@ -42,8 +42,7 @@ VARIANTS: dict[str, Rules] = {
 
 
 def main(files: Sequence[str]) -> int:
-    """Print a row of errors for each of VARIANTS. Skip pages that cannot be replayed. Return the exit
-    status."""
+    """Print the errors with each of VARIANTS. Skip pages that cannot be replayed. Return the exit status."""
     try:
         of_file = [load_pages([file]) for file in files]
         half = {one.page.name: number % 2 for number, pages in enumerate(of_file) for one in pages}

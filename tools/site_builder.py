@@ -3,10 +3,10 @@
 
     build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
 
-The sections of docs/README.md become the site's navigation. This document, and all that can be reached from
-it by links, are copied to build/docs-source and built by Sphinx; warnings are errors. Then the links of all
-pages are checked, and no page may load anything from another site. Faults are printed with their places; the
-exit status is then 1."""
+The sections of docs/README.md become the site's navigation. docs/README.md, and all files
+that can be reached from it by links, are copied to build/docs-source. Sphinx builds the site from the copies;
+warnings are errors. Then the links of all pages are checked, and no page may load anything from another site.
+Errors are printed with their locations; the exit status is then 1."""
 
 import re
 import shutil
@@ -62,7 +62,7 @@ def linked(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def gathered() -> tuple[list[Path], list[str]]:
-    """Return all files that links from the front document reach, and messages about faulty links."""
+    """Return all files that links from docs/README.md reach, and messages on bad links and unlinked files."""
     found, waiting, faults = {ROOT / FRONT}, [ROOT / FRONT], []
     while waiting:
         document = waiting.pop()

@@ -1,6 +1,6 @@
 """Load random pages over random networks in virtual time, and check each load's verdict: valid or invalid.
 
-One case of four has an injected fault. These loads must be invalid, all others valid. A load may be
+One case in four has an injected fault. Its loads must be invalid, all others valid. A load may be
 `incomplete` behind a path that cuts connections, or when queues overflowed until its time limit; such loads
 are counted.
 
@@ -116,7 +116,7 @@ def _log(rng: random.Random, low: int, high: int) -> int:
 
 
 def random_settings(rng: random.Random) -> dict[str, str]:
-    """Return a random network and setup: values by the names of factors, as on the command line."""
+    """Return a random network and setup: values as on the command line, keyed by the names of factors."""
 
     def rate() -> str:
         return "none" if rng.random() < 0.2 else f"{_log(rng, 64, 1_000_000)}kbit"

@@ -77,7 +77,7 @@ _FORMS: Final[dict[ResourceType, tuple[str, str]]] = {
 
 
 def site_page(site: Site) -> Page:
-    """Return the page of a site. A part's initiator is the first resource of part number `by`."""
+    """Return a site's page. A part's resources are initiated by the first resource of part number `by`."""
     resources: list[Resource] = []
     first_of_part: list[int] = []
     for number, part in enumerate(site.parts):

@@ -32,14 +32,14 @@ class Site:
     path: str
     source: str
     quote: str
-    """The facts in the report."""
+    """The facts about the page in the report."""
     assumed: str
     """The assumptions that replace facts missing in the report."""
     parts: tuple[Part, ...]
 
 
 def _advertisers(first: int, count: int) -> tuple[Part, ...]:
-    """Return scripts of third parties that each initiate two images. `first`: number of the first part."""
+    """Return scripts of third parties that each initiate two images. `first` is the first part's number."""
     parts: list[Part] = []
     for number in range(count):
         host = f"ads{number + 1}.example"

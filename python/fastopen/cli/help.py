@@ -36,7 +36,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Maps help topics to names of options. Unlisted options of factors have a topic from OPTION_PANELS."""
+"""Maps help topics to names of options. Factors' options not listed here get a topic from OPTION_PANELS."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",

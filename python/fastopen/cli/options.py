@@ -65,7 +65,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None, lists: bool) -> inspect.Parameter:
-    """Return a parameter for Typer. `default`, if given, replaces the factor's own default in the help."""
+    """Return a factor's option, for Typer. `default`, if given, replaces the factor's default in the help."""
     usual = default or factor.default_meaning or factor.usual
     one_value = not lists and factor.quantity is not WORDS
     option: Any = Option(

@@ -139,8 +139,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results.
 
-        `named` has the names of settings that the user gave. `--quick` may drop values of other settings, but
-        drops none if `named` is None. `others` are further fields of RunOptions."""
+        `named` lists the settings that the user gave. `--quick` keeps their values, and may drop values of
+        other settings; it drops no values if `named` is None. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
         if self.no_keep:
             self._check_not_kept()

@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
 A task of the executor runs some jobs in sequence. A worker refuses the task unless it has the caller's
-builds of the kernel and of the world program, which emulates networks: others may give other results."""
+builds of the kernel and of the world program, which emulates networks: other builds may change results."""
 
 import itertools
 import os
@@ -47,7 +47,7 @@ Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
 class _Submitted:
     jobs: Sequence[Job]
     losses: int = 0
-    """The number of workers that were lost while they ran exactly these jobs."""
+    """The number of workers that were lost while they ran a task with exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
         """Return the tasks to run after this task's worker died. If the task has several jobs, split it into

@@ -68,7 +68,7 @@ class Result:
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
     inputs: tuple[str, ...]
-    """`Maker.text()`, the digest of the recorded bodies, and the job as JSON without its id."""
+    """The job's inputs: `Maker.text()`, the digest of recorded bodies, and the job as JSON without its id."""
     records: tuple[str, ...]
 
     @property

@@ -31,7 +31,7 @@ class VirtualEngine(WorldEngine):
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
         """Create an engine that runs `parallel` kernels at once, by default one for each core. Each kernel is
-        bound to a core. The first kernel gets the usable core with the index `first_core`, by default any."""
+        bound to a core: the first one to the usable core with the index `first_core`, by default to any."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         first = (os.getpid() if first_core is None else first_core) % len(cores)

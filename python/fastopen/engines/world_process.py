@@ -82,7 +82,7 @@ class WorldProcess:
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
         """Process `data`, which was read from the pipe `descriptor` of the program's stdout or stderr. Return
-        the events that the data reports. `now` (time.monotonic) renews the timeout."""
+        the events that the data reports. Whole lines restart the timeout at `now` (time.monotonic)."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []

@@ -38,7 +38,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit ended the run before each page had one load on each network with each setup."""
     hopeless: str = ""
-    """The reason why all loads with one use of TFO are invalid, if this stopped the run; else empty."""
+    """The reason, if the run stopped because all loads of one arm (use of TFO) were invalid; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0
@@ -54,7 +54,7 @@ class RunProgress:
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
     finished: LoadRecord | None
-    """The record of the load that has just finished; None if this is the report of another event."""
+    """The record of the load that has just finished; None if another event is reported."""
     done: int
     loads: int
     invalid: int
@@ -186,8 +186,8 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """Maps the id of a load, which is the same for all loads with one use of TFO, to None if such a load was
-    valid in any job, or else to a dict from each job to the page, setup and reasons of its invalid load."""
+    """Maps the id of a load, which all loads with one use of TFO share, to None if a load with this id was
+    valid, or else to a dict from the id of each job to page, setup and kinds of invalidity of its load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     faults: dict[str, str | None] = field(default_factory=dict)

@@ -49,9 +49,9 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
     folder `output`. Return the numbers of loads, and descriptions of missing and duplicate loads.
 
-    If several runs have the same load, take it from the first of them in which it needs no further attempt,
-    or else from the first. Raises InputError if a folder holds no run of the same experiment, or if the runs
-    used different programs or kernels. Raises MachineError if the new run cannot be written."""
+    If several runs have the same load, copy the load from the first run in which it needs no further attempt;
+    if there is none, from the first run that has it. Raises InputError if a folder holds no run of the same
+    experiment, or if the runs used different programs or kernels, MachineError if writing fails."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -102,7 +102,7 @@ class Merging:
 
     def add(self, run: RunStore) -> None:
         """Check `run`, and choose the loads to copy from it: those that no earlier run has finished. Raises
-        InputError if it does not belong to the same experiment, or is not comparable with earlier runs."""
+        InputError if `run` is of another experiment than earlier runs, or is not comparable with them."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")

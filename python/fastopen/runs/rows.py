@@ -41,7 +41,8 @@ class LoadRow(NamedTuple):
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """Unique in the run. Attempts are numbered in the order of writing; in a merged run, in planned order."""
+    """Identifies the attempt in the run. Attempts are numbered in the order in which they were stored; in a
+    merged run, in planned order."""
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def claimed(log: FetchLog, folder: Path) -> set[Path]:
 
 
 def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
-    """Return the resources fetched over the network. A redirect's file contains the body of its target."""
+    """Return the resources fetched over the network. A redirect's saved file contains the target's body."""
     led_to: dict[str, Path] = {}
     items: list[Item] = []
     missing = 0
@@ -142,8 +142,9 @@ def _set_references(items: Sequence[Item]) -> None:
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the place that names the item. Of the texts in `among` that name it, take the one whose receipt
-    ended last before the item started, or else the first that had started by then. None if there is none."""
+    """Return the place where a text in `among` names the item; None if no text does. Of several texts, take
+    the one that was completely received last before the item started. If none was complete by then, take
+    the first in `among` that may have started before the item."""
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):
@@ -198,8 +199,8 @@ def _from_cache(
 
 
 def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set the sizes of bodies on the wire. Compressed text gets the size after gzip, multiplied by the ratio
-    of the log's total to the total after gzip if this ratio is between 0.8 and 1.25."""
+    """Set the size of each body on the wire. Compressed text gets its size after gzip, scaled so that
+    these sizes add up to their total in the browser's log, if this takes a factor between 0.8 and 1.25."""
     fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
     plain = _sum(log, "ShouldHaveBeenCompressed")
     packed = _sum(log, "BytesBeforeCompression")

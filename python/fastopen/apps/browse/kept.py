@@ -116,7 +116,7 @@ class Kept:
     and again after its file has changed. Methods raise InputError if run `name` is missing or unreadable."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the runs in `folder`, which is a folder with runs in it, or the folder of a single run."""
+        """Use the runs in `folder`, which contains the folders of runs or is itself the folder of one run."""
         self.folder = folder
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)

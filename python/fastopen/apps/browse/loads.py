@@ -75,10 +75,10 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A page load, as `fastopen browse` shows it. `shown` has its record and its critical path; None if it
-    has no critical path. `tables` has its connections, requests and kernel counters. `others` has the names
-    and numbers of related loads: other attempts, and the same load with other arms. `neighbours` has the
-    number of the previous load and of the next load, each None if there is no such load."""
+    """A page load, as `fastopen browse` shows it. `shown` contains the load's record and critical path;
+    None if there is no critical path. `tables` shows its connections, requests and kernel counters. `others`
+    lists the names and numbers of related loads: other attempts, and the same load with other arms.
+    `neighbours` are the numbers of the previous and the next load, each None if there is no such load."""
 
     row: LoadRow
     cell: Cell
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Format rows of the export table named `table`. Omit the load's number and columns without values."""
+    """Return rows of the export table `table` for display, without the load's number and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -165,7 +165,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Format a row of `table` (see `_table`) as names and values. Omit the load's number and empty values."""
+    """Return a row of the export table `table` as names and values, without load number and empty values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

@@ -105,7 +105,7 @@ class ScriptResult:
     syn_data_acked_read: int | None = None
     """The number of handshakes with acknowledged SYN data in fastopen's evidence (TCPI_OPT_SYN_DATA)."""
     unread: int = 0
-    """The number of sockets without evidence, because a disconnect of the socket cleared it."""
+    """The number of sockets whose evidence was cleared because they were disconnected."""
 
     @property
     def agrees(self) -> bool | None:

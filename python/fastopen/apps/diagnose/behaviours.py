@@ -79,5 +79,5 @@ BEHAVIOURS: Final = {
 
 
 def named(*names: str) -> tuple[Behaviour, ...]:
-    """Return the entries of BEHAVIOURS with these names, in this order. Raises KeyError for unknown names."""
+    """Return the BEHAVIOURS with the given names, in the same order. Raises KeyError for unknown names."""
     return tuple(BEHAVIOURS[name] for name in names)

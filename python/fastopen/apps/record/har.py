@@ -27,7 +27,7 @@ class Loaded:
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
-    """Return a HAR document with all pages. `browser` is the version of the browser."""
+    """Return a HAR document of the given page loads. `browser` is the version of the browser."""
     entries = []
     described = []
     for number, page in enumerate(pages, start=1):

@@ -129,7 +129,7 @@ class Bench(BaseModel):
 
 
 def packaged_benches() -> dict[str, Path]:
-    """Return the TOML files of the benchmarks that come with fastopen, by the benchmark's name."""
+    """Map the name of each benchmark that comes with fastopen to its TOML file."""
     folder = packaged_folder("experiments")
     files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
@@ -160,8 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error `found` with options, such as `--rtt`, instead of TOML keys, if the user gave all of
-    these keys as options (`given`). For an unknown key, return the error with a suggestion."""
+    """Return the error `found`. If the user set all keys that it names with options (`given`), make it
+    name the options, such as `--rtt`, instead of the TOML keys. If the key is unknown, add a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -214,7 +214,7 @@ def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
     """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Shuffle each round
-    if there are several. A job's id, such as `3#0`, has the indices of its combination and its round.
+    if there are several. A job's id, such as `3#0`, is made of the indices of its combination and round.
     `server` is the command of an external server; None for the built-in server. `server_listen` turns
     TFO on for the external server's listening sockets."""
     order = Random(bench.seed)

@@ -61,7 +61,7 @@ def figure(values: Iterable[float | None]) -> BenchFigure | None:
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
-    """Return the nearest-rank percentile of a histogram (counts by value); None if the histogram is empty."""
+    """Return the nearest-rank percentile of a histogram, which maps values to counts; None if it is empty."""
     left = sum(histogram.values()) * percent / 100
     for value in sorted(histogram):
         left -= histogram[value]
@@ -103,10 +103,10 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The results of a server benchmark with one combination of settings (`cell`). `records` maps each
-    repeat with a valid result to this result. `baseline` does so for the same settings without TFO; it is
-    empty if `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons` maps
-    each kind of invalid result to the number of such results and the detail of the first one."""
+    """The results of a server benchmark with one combination of settings (`cell`). `records` maps the
+    number of each repeat to its result, if it is valid. `baseline` does so for the same settings without TFO;
+    it is empty if `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons`
+    maps each kind of invalid result to the number of such results and the detail of the first one."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -115,7 +115,7 @@ class CellRow:
     reasons: Mapping[str, tuple[int, str]]
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Return the sum of the histograms `name`, such as `latency_us`, of all records: counts by value."""
+        """Add up all records' histograms `name`, such as `latency_us`. Return counts, keyed by value."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -279,7 +279,7 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Run the jobs, and yield their results. If this machine was too busy for exact timing, run a job again.
+    """Run the jobs, and yield their results. Run a job again if this machine was too busy for exact timing.
     Append the description of each emulated network to `worlds`. Raises MachineError if a job cannot run."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         records, again = [], set()

@@ -119,10 +119,10 @@ def prune(
 
 @dataclass
 class Verified:
-    """The outcome of repeating stored results. `same` is the number of equal results, and `loads` the number
-    of page loads in them. `of_others` is the number of skipped results, made by another program or kernel.
-    `not_again` is the number of results that could not be repeated: they need recorded bodies, or the machine
-    was too busy. `disputed` has the key and both results' paths or URLs for each job whose results differ."""
+    """The outcome of repeating stored results. `same` is the number of unchanged results, and `loads` the
+    number of page loads in them. `of_others` is the number of results skipped because another program or
+    kernel made them. `not_again` is the number that could not be repeated: they need recorded bodies, or this
+    machine was too busy. `disputed` lists each changed result's key, and both versions' paths or URLs."""
 
     same: int = 0
     loads: int = 0

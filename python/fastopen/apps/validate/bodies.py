@@ -52,7 +52,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """PNG screenshots `recorded` and `replayed`, or None for a missing one. File names contain the keys."""
+    """Maps `recorded` and `replayed` to PNG screenshots, None if missing. File names contain these keys."""
 
     @property
     def asked_percent(self) -> float:

@@ -34,8 +34,8 @@ Found = tuple[LoadRecord, int] | None
 class ClientComparison(TwoTimes):
     """A page load by the built-in loader and one by Chromium, with the same arm. The times are page load
     times, or medians of several samples; None if a load did not finish. The loader made `requests` requests.
-    `missing` has the URLs of those that Chromium did not make, and `extra` is the number of Chromium's other
-    requests. `unlike` is the number of resources that Chromium requests earlier or later than the page
+    `missing` lists the URLs of those that Chromium did not make, and `extra` is the number that only Chromium
+    made. `unlike` is the number of resources that Chromium requests earlier or later than the page
     defines, or not at all, because the synthetic bodies are too small."""
 
     page: str

@@ -40,7 +40,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
     """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted.
-    To predict it, `client` loads over `after` the page as it was recorded over the network `before`."""
+    The prediction is a load by `client`, over `after`, of the page as recorded over the network `before`."""
 
     page: str
     before: Network
@@ -54,7 +54,7 @@ class Prediction(TwoTimes):
     predicted_range_ms: tuple[float, float] | None = None
     """The range of the central 90 % of the samples (see `range_of_samples`); None if they are too few."""
     error: PredictionError | None = None
-    """The step before the load event whose prediction has the largest error; None without a notable error."""
+    """The step on the critical path whose duration was predicted worst; None if no error is notable."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:

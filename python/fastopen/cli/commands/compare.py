@@ -1,4 +1,4 @@
-"""Define `fastopen compare`: compare runs on disk with the first of them, and check limits on the changes."""
+"""Define `fastopen compare`: compare stored runs with the first of them, and check limits on the changes."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Define `fastopen export`: write a run kept on disk in the formats of other programs."""
+"""Define `fastopen export`: convert a stored run to the formats of other programs."""
 
 from pathlib import Path
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""Define `fastopen figures`: write all figures of a run kept on disk to files."""
+"""Define `fastopen figures`: write all figures of a stored run to files."""
 
 from pathlib import Path
 from typing import Annotated, Final

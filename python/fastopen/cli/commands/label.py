@@ -1,4 +1,4 @@
-"""Define `fastopen label`: give a label to a run that is kept on disk."""
+"""Define `fastopen label`: give a label to a stored run."""
 
 from typing import Annotated, Final
 

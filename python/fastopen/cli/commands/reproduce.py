@@ -197,8 +197,8 @@ def command(
 def _check_alone(
     mode: str, accepted: Collection[str], settings: RunSettings, own: Mapping[str, bool]
 ) -> None:
-    """Raise InputError if an option is set that cannot be combined with the option `mode`: any of `settings`
-    that `accepted` does not name, or any of `own`, which maps other options to True if they are set."""
+    """Raise InputError if an option is set that cannot be combined with the option `mode`: one in `settings`
+    whose name is not in `accepted`, or one in `own`, which maps names of options to True if they are set."""
     usual = vars(RunSettings())
     changed = [key for key, value in vars(settings).items() if key not in accepted and value != usual[key]]
     for key in (*changed, *filter(own.get, own)):

@@ -25,7 +25,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """Raised, with the fault, if an installed kernel's manifest or program is changed or unreadable."""
+    """Raised if the manifest or program of an installed kernel was changed or cannot be read. The message
+    states the fault."""
 
 
 class Manifest(Part):
@@ -35,7 +36,7 @@ class Manifest(Part):
     format: Literal[1] = FORMAT
     name: Name
     version: str
-    """The version that the kernel reports: `7.3.4`."""
+    """The version that the kernel reports, such as `7.3.4`."""
     source: str
     """The name of the source package, or of the given file or folder."""
     source_version: str

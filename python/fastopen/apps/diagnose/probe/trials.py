@@ -297,7 +297,7 @@ def probe(
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest `answered_ms`, since it has the least unrelated delay; None without a response."""
+    """Return the shortest `answered_ms`, which has the least unrelated delay; None without any response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 

@@ -163,7 +163,7 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the listener with this file descriptor of process `pid`. Return None if the file is not a TCP or
+    """Return the listener that process `pid` has open as `descriptor`; None if that file is not a TCP or
     MPTCP listener, or cannot be read. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
