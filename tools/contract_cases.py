@@ -184,7 +184,7 @@ def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Js
 
 
 def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield the cases of `_changes` for the parts of a value; none if it is neither a list nor an object."""
+    """Yield the cases of `_changes` for the contents of a list or an object; none for any other value."""
     for option in _options(schema, of_key):
         if isinstance(value, list) and value and "items" in option:
             element = ELEMENT.get(pointer, 0)

@@ -95,6 +95,5 @@ class Engine(Protocol):
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run all jobs, up to `parallel` at once, and yield events as they happen. Stop after `within_s`
         seconds, or when the generator is closed. `bodies` maps page names to recorded response bodies. Each
-        page load of a job gives one event, unless the time ends first. A page load that failed for a
-        technical reason is invalid, with the kind `fault`. Raises InputError or MachineError if jobs cannot
-        run."""
+        page load of a job gives one event, unless the time ends first. A load that failed for a technical
+        reason is invalid, with the kind `fault`. Raises InputError or MachineError if jobs cannot run."""

@@ -62,8 +62,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job. `records` has the measurements of the job's network and page loads, as JSON
-    without the job's id."""
+    """A job's stored result. `records` are JSON records of its network and loads, without the job's id."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""

@@ -136,8 +136,8 @@ class RunReader(Closing):
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def planned_repeats(self) -> dict[Comparison, int]:
-        """Return the planned number of repeats of each comparison: the page loads, with and without TFO, of
-        one page on one network with one setup and engine."""
+        """Map each comparison to its planned number of repeats. A comparison consists of the page loads,
+        with and without TFO, of one page on one network with one setup and engine."""
         rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )

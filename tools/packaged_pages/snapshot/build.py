@@ -316,8 +316,9 @@ def _mime(item: Item) -> str:
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly.
-    Response headers get a typical size if the quotient is implausible."""
+    """Set the sizes of headers. A request gets its `_line_bytes`, and an equal share of the other bytes that
+    the log counts as written. A response gets an equal share of the bytes read, other than bodies, or a
+    typical size if this share is implausible."""
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))

@@ -74,7 +74,7 @@ def _grid(runs: Sequence[RunSummary]) -> Grid:
 
 
 def _lines(run: RunSummary, width: int) -> Text:
-    """Describe a run for a narrow terminal."""
+    """Return a run's entry in the list as several lines, for a narrow terminal."""
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
     first = "  ".join(filter(None, (run.folder.name, run.label)))
     status = Text(run.status, style=STYLES[TONES.get(run.status, "notable")])

@@ -42,8 +42,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of checking one requirement of fastopen on this machine. `remedy` is the action to take if
-    `ok` is False."""
+    """The result of checking a requirement of fastopen on this machine. `remedy` is the fix if not `ok`."""
 
     name: str
     ok: bool

@@ -100,7 +100,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _uncounted(document: dict[str, Any]) -> int:
-    """Return the number of TFO connections, such as those of io_uring, that only the kernel counted."""
+    """Return the number of TFO connections that only the kernel counted, such as those made by io_uring."""
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
