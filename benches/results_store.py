@@ -1,9 +1,9 @@
 """Measure the processor time of writing a load to the store of results, and of finding it again.
 
 Run as `.venv/bin/python benches/results_store.py`; needs a kernel of the virtual engine. The loads are real,
-each with 44 requests; a job has three. They are written several times, each time to a new store, and found
-several times. Finding a load includes parsing and checking its record, as when it is read from the world
-program."""
+each with 44 requests; a job has three loads. All are written several times, each time to a new store, and
+found several times. Finding a load includes parsing and checking its record, as when it is read from the
+world program."""
 
 import os
 import subprocess

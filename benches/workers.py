@@ -40,7 +40,7 @@ def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
 
 
 def records(folder: Path) -> tuple[int, dict[tuple[str, str], bytes]]:
-    """Return a run's number of attempts at loads, and its JSON records by ids of job and load."""
+    """Return a run's number of attempts at loads, and its JSON records, keyed by ids of job and load."""
     with RunStore.open(folder) as run:
         return run.attempts_done(), {(r.job, r.load): run.load_json(r.job, r.load) for r in run.loads()}
 

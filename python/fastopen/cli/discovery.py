@@ -41,7 +41,7 @@ EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.+)\)")
 
 
 class Commands(TyperGroup):
-    """The group of all commands. Usage errors become InputErrors. Its help lists commands under headings."""
+    """The group of all commands. Its help lists them under headings. Usage errors become InputErrors."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -121,7 +121,7 @@ def execute(
 ) -> RunOutcome:
     """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
-    `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` has the recorded
+    `engine` loads the pages, or maps each engine name in the plan to an engine. `bodies` are the recorded
     response bodies. `watch` is called after each event. `watched` selects additional data to store, such as
     packets. When all jobs are done, `more_jobs` is called for further jobs, until it returns an empty
     sequence. With `limit`, run only repeats for which there is time, and do not call `more_jobs`. Unless

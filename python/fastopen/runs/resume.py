@@ -39,7 +39,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError if a run stores another experiment or other pages than those given. The error names
+    """Raise InputError if a run stores another experiment or other pages than the given ones. The error names
     the first differences, and gives the advice `remedy`."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)

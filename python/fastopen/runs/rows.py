@@ -17,7 +17,7 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 class LoadRow(NamedTuple):
     """The main results of one attempt at a page load. `job` is the id of its job, and `cell` the index of its
     cell: its page, network, setup, engine and use of TFO. `syn_data_connections` is the number of connections
-    with acknowledged SYN data. `invalid` has a (kind, detail) for each reason why the load is not `valid`."""
+    with acknowledged SYN data. `invalid` lists (kind, detail) of each reason why the load is not `valid`."""
 
     # This is a tuple because a run has up to a million rows. Creating dataclasses takes five times as long.
     job: str

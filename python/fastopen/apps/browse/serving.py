@@ -1,4 +1,4 @@
-"""Run the web server of `fastopen browse` on the loopback address. It requires a random access token."""
+"""Run the web server of `fastopen browse` on the loopback address. Requests need a random access token."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""List behaviours that break TCP Fast Open. docs/measurements/paths.md has their effects on counters."""
+"""List behaviours that break TCP Fast Open. docs/measurements/paths.md lists their effects on counters."""
 
 from dataclasses import dataclass
 from typing import Final, Literal

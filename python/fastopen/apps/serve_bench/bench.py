@@ -136,8 +136,8 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Return the settings of a packaged benchmark or a TOML file, or the defaults if None is given. Values in
-    `changes`, except None, replace the settings. Raises InputError for an unknown name or invalid value."""
+    """Return the settings of a packaged benchmark or a TOML file, or the defaults for None. The values in
+    `changes`, except None, replace these settings. Raises InputError for an unknown name or invalid value."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:

@@ -1,7 +1,7 @@
 """Convert one page load into an HTTP Archive (HAR 1.2), which browsers show in their network panels.
 
 The names of fields that HAR does not define begin with an underscore, as the format requires: `_connection`
-of an entry has the data about its connection, and `_fastopen` of the page has the data about the load."""
+of an entry contains data about its connection, and `_fastopen` of the page contains data about the load."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` has its
+    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` lists its
     settings, `row` its main results, and `record` all results. `addresses` maps hosts to IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
