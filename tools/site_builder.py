@@ -3,10 +3,10 @@
 
     build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
 
-The sections of docs/README.md become the site's navigation. docs/README.md, and all files
-that can be reached from it by links, are copied to build/docs-source. Sphinx builds the site from the copies;
-warnings are errors. Then the links of all pages are checked, and no page may load anything from another site.
-Errors are printed with their locations; the exit status is then 1."""
+The sections of docs/README.md become the site's navigation. docs/README.md, and all files that can be
+reached from it by links, are copied to build/docs-source. Sphinx builds the site from the copies; warnings
+are errors. Then the links of all pages are checked, and no page may load anything from another site. Errors
+are printed with their locations; the exit status is then 1."""
 
 import re
 import shutil

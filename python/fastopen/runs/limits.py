@@ -1,7 +1,7 @@
 """Limit the cost of reading a run: the time of queries, the size of their rows, and the size of records.
 
 A damaged or malicious file of a few kilobytes can yield endless rows, because its B-trees may share pages. It
-can also hold records that decompress to any size. The cost of reading a valid run grows with its size."""
+can also hold records that decompress to any size. Larger files may cost more, as larger valid runs do."""
 
 import contextlib
 import marshal
