@@ -158,7 +158,7 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Estimate the sum of a results document's page load times in s: median times number, for each cell."""
+    """Estimate the sum of page load times in s from the median and load count of each cell of the results."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

@@ -84,7 +84,7 @@ def job_cases() -> str:
     """Return a JSON line for each case: changes of the golden job at JSON pointers, and the expected verdict.
 
     Changes are `set`, `remove`, `length` (repeat a list's last element until the list has this length) and
-    `text` (for [A, B, N], set A followed by N times B). `refused` is null if the changed job is valid,
+    `text` (for [A, B, N], write A and then N times B). `refused` is null if the changed job is valid,
     `schema` if the schema refuses it, or `rule` if the schema cannot express the fault. If a case uses an
     invalid word of an enum or an invalid key of an object, `known` lists the valid words or keys."""
     schema = json.loads(job_schema())
@@ -94,7 +94,7 @@ def job_cases() -> str:
 
 
 def record_cases() -> str:
-    """Return a JSON line for each case: changes of a golden record. `fits`: the schema allows the changes."""
+    """Return a JSON line for each case: changes of a golden record. `fits`: the schema allows the result."""
     schema = json.loads(record_schema())
     lines = []
     for name in ("world", "load", "transactions", "packets", "end", "error"):

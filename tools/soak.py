@@ -1,8 +1,8 @@
 """Load random pages over random networks in virtual time, and check each load's verdict: valid or invalid.
 
 One case in four has an injected fault. Its loads must be invalid, all others valid. A load may be
-`incomplete` behind a path that cuts connections, or when queues overflowed until its time limit; such loads
-are counted.
+`incomplete` behind a path that cuts connections, if queues overflowed until its time limit, or if packets of
+a name lookup were lost or late; such loads are counted.
 
     make soak                            # 10,000 loads; LOADS=300 SEED=7
     .venv/bin/python tools/soak.py --case 1234     # one case again, with all its settings

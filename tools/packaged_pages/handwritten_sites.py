@@ -32,7 +32,7 @@ class Site:
     path: str
     source: str
     quote: str
-    """The facts about the page in the report."""
+    """The report's facts about the page."""
     assumed: str
     """The assumptions that replace facts missing in the report."""
     parts: tuple[Part, ...]

@@ -66,8 +66,8 @@ def never_compressed(bodies: Sequence[Body], count: int, total: int) -> frozense
     """Return the indices of `count` text bodies whose sizes add up to `total` or nearly so.
 
     These bodies are assumed to be the uncompressed ones: the browser logged only their number and average
-    size. Several subsets may fit equally well. They have the same total on the wire, so the first found is
-    returned. If there is no subset of `count` bodies, a smaller subset is returned."""
+    size. If several subsets have the sum nearest to `total`, the first one found is returned, as the total on
+    the wire is the same. If there is no subset of `count` bodies, a smaller subset is returned."""
     indices = [i for i, body in enumerate(bodies) if is_text(body.mime) and body.data]
     reached: list[dict[int, tuple[int, ...]]] = [{} for _ in range(count + 1)]
     reached[0][0] = ()

@@ -142,9 +142,9 @@ def _set_references(items: Sequence[Item]) -> None:
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the place where a text in `among` names the item; None if no text does. Of several texts, take
-    the one that was completely received last before the item started. If none was complete by then, take
-    the first in `among` that may have started before the item."""
+    """Return the place where a text in `among` names the item; None if no text that may have started before
+    the item does. Of several such texts, take the one that was completely received last before the item
+    started or, if none was complete by then, the first of them in `among`."""
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):
@@ -316,9 +316,9 @@ def _mime(item: Item) -> str:
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set the sizes of headers. A request gets its `_line_bytes`, and an equal share of the other bytes that
-    the log counts as written. A response gets an equal share of the bytes read, other than bodies, or a
-    typical size if this share is implausible."""
+    """Set the sizes of headers. A request gets the size of its request line and Host field (`_line_bytes`),
+    and an equal share of the other bytes that the log counts as written. A response gets an equal share of
+    the bytes read, other than bodies, or a typical size if this share is implausible."""
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))

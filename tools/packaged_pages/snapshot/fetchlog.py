@@ -47,7 +47,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class FetchLog:
-    """The log of a load: fetches in order, named counters and histograms, and file hashes keyed by path."""
+    """A load's log: fetches in order, named counters and histograms, and hashed file names keyed by path."""
 
     fetches: tuple[Fetch, ...]
     counters: dict[str, int]
