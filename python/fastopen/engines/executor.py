@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
-A task of the executor runs some jobs in sequence. A worker refuses the task unless it has the caller's
-builds of the kernel and of the world program, which emulates networks: other builds may change results."""
+A task of the executor runs some jobs in sequence. A worker refuses the task unless it has the caller's builds
+of the kernel and of the world program, which emulates networks: other builds may give other results."""
 
 import itertools
 import os

@@ -188,7 +188,7 @@ class ResultsStore:
 
     def put(self, result: Result) -> None:
         """Store a result, unless it is too large, or results of the same job have differed before. If the
-        stored result of the job differs, move both results to DISPUTED, and raise MachineError."""
+        stored result of the job differs, move both results to the folder DISPUTED, and raise MachineError."""
         if result.size > MAX_BYTES:
             return
         with self._using("written"):

@@ -81,8 +81,8 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Process `data`, which was read from the pipe `descriptor` of the program's stdout or stderr. Return
-        the events that the data reports. Whole lines restart the timeout at `now` (time.monotonic)."""
+        """Process `data`, read from the pipe `descriptor` of the program's stdout or stderr. Return the
+        events that the data reports. Whole lines of stdout restart the timeout at `now` (time.monotonic)."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []

@@ -38,7 +38,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit ended the run before each page had one load on each network with each setup."""
     hopeless: str = ""
-    """The reason, if the run stopped because all loads of one arm (use of TFO) were invalid; else empty."""
+    """The reason why all loads of one arm (use of TFO) were invalid, if this stopped the run; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0

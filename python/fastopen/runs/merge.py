@@ -51,7 +51,7 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
 
     If several runs have the same load, copy the load from the first run in which it needs no further attempt;
     if there is none, from the first run that has it. Raises InputError if a folder holds no run of the same
-    experiment, or if the runs used different programs or kernels, MachineError if writing fails."""
+    experiment or if the runs used different programs or kernels, and MachineError if writing fails."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -102,7 +102,7 @@ class Merging:
 
     def add(self, run: RunStore) -> None:
         """Check `run`, and choose the loads to copy from it: those that no earlier run has finished. Raises
-        InputError if `run` is of another experiment than earlier runs, or is not comparable with them."""
+        InputError if `run` belongs to another experiment, or is not comparable with earlier runs."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")

@@ -274,8 +274,8 @@ class RunStore(RunReader):
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts at a page load that is invalid for reasons of these `kinds`.
 
-    It is 3 to 10, depending on the kinds, if the machine caused all these reasons, for example because it was
-    busy. Otherwise it is 1. For deterministic loads (`exact`), it is 3 for a fault of the network, else 1."""
+    It is 3 or 10, depending on the kinds, if the machine caused all these reasons, for example because it was
+    busy; otherwise 1. For deterministic loads (`exact`), it is 3 if all are faults of the network, else 1."""
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 

@@ -76,8 +76,8 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 @dataclass(frozen=True)
 class OneLoad:
     """A page load, as `fastopen browse` shows it. `shown` contains the load's record and critical path;
-    None if there is no critical path. `tables` shows its connections, requests and kernel counters. `others`
-    lists the names and numbers of related loads: other attempts, and the same load with other arms.
+    None if there is no critical path. `tables` shows the load's connections, requests and kernel counters.
+    `others` lists the names and numbers of related loads: other attempts, and the same load with other arms.
     `neighbours` are the numbers of the previous and the next load, each None if there is no such load."""
 
     row: LoadRow
@@ -153,7 +153,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Return rows of the export table `table` for display, without the load's number and empty columns."""
+    """Return rows of the export table `table` for display. Omit the load's number and empty columns."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -165,7 +165,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Return a row of the export table `table` as names and values, without load number and empty values."""
+    """Return a row of the export table `table` as names and values. Omit load number and empty values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

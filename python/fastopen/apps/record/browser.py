@@ -127,7 +127,7 @@ class Recorder(Closing):
 
 
 def _wait_for_turn(page: "Page") -> None:
-    """Wait until no script blocks the page, because later calls would hang. Raise LoadError after TURN_MS."""
+    """Wait until no script blocks the page; otherwise later calls hang. Raise LoadError after TURN_MS."""
     from playwright.sync_api import TimeoutError as TimedOut
 
     try:

@@ -23,10 +23,10 @@ EVENTS: Final = (
 @dataclass
 class NetworkExchange:
     """A request and its response. `request_event` is the event Network.requestWillBeSent. `ended` is the
-    time of its end in seconds of the browser's clock. `received_bytes` is the response's size on the wire.
-    `failed` is the reason for a failure, such as `net::ERR_ABORTED`. `body` is a pair: the decoded body as
-    text, and True if this text is base64. If `on_the_wire` is True, the browser also reports the header
-    fields as they were sent (`request_headers`, `response_headers`)."""
+    time when the exchange ended, in seconds of the browser's clock. `received_bytes` is the response's size
+    on the wire. `failed` is the reason for a failure, such as `net::ERR_ABORTED`. `body` is a pair: the
+    decoded body as text, and True if this text is base64. If `on_the_wire` is True, the browser also reports
+    the header fields as they were sent (`request_headers`, `response_headers`)."""
 
     id: str
     request_event: Mapping[str, Any]

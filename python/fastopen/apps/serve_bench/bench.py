@@ -136,7 +136,7 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Return the settings of a packaged benchmark or a TOML file, or the defaults for None. The values in
+    """Return the settings of a packaged benchmark or a TOML file, or the defaults if None is given. Values in
     `changes`, except None, replace these settings. Raises InputError for an unknown name or invalid value."""
     data: dict[str, Any] = {}
     place = ""
@@ -160,8 +160,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error `found`. If the user set all keys that it names with options (`given`), make it
-    name the options, such as `--rtt`, instead of the TOML keys. If the key is unknown, add a suggestion."""
+    """Return the error `found`. If the user gave an option (`given`) for each key that the error names, name
+    the options, such as `--rtt`, instead of the TOML keys. If the key is unknown, add a suggestion."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))

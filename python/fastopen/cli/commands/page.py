@@ -126,7 +126,7 @@ def _host_grid(facts: Mapping[str, Any]) -> Grid:
 
 
 def _resource_tree(page: Page) -> Tree:
-    """Return the tree of resources, each below its initiator. Avoid recursion, as it may be very deep."""
+    """Return the tree of resources, each below its initiator. Avoid recursion: the tree may be very deep."""
     branches: list[Tree] = []
     for index, resource in enumerate(page.resources):
         label = _label(index, resource)

@@ -25,8 +25,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """Raised if the manifest or program of an installed kernel was changed or cannot be read. The message
-    states the fault."""
+    """Raised if the manifest or program of an installed kernel was changed, cannot be read or run, or is of
+    another version of fastopen. The message states the fault."""
 
 
 class Manifest(Part):

@@ -28,7 +28,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` lists its
+    """Return one page load as an HTTP Archive (HAR), without requests that never began. `cell` gives its
     settings, `row` its main results, and `record` all results. `addresses` maps hosts to IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
