@@ -9,7 +9,7 @@ from typing import Final
 
 
 class InputError(Exception):
-    """Unusable input from the user. The command line prints the error and exits with 2.
+    """Unusable input from the user. The command line prints the error and exits with status 2.
 
     The text is one line: `PLACE: MESSAGE; REMEDY`. `place` names the file and the entry in it, such as
     `my.har: log.entries[17].request.url`. `message` describes the fault. `remedy` is an action for the user,
@@ -54,8 +54,8 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return the question `did you mean NAME?`. NAME is `kind`, followed by the entry of `known` that
-    is most similar to the unknown name `asked`. If no entry is similar, return `otherwise`."""
+    """Return the question `did you mean NAME?`. NAME is the entry of `known` that is most similar to the
+    unknown name `asked`, after the prefix `kind`. If no entry is similar, return `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
@@ -84,7 +84,7 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 class MachineError(Exception):
-    """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
+    """A request that this machine cannot satisfy. The command line prints the error and exits with status 3.
 
     `message` describes the problem. `remedy` is a way to solve it, or empty if there is none. If a remedy has
     several lines, its first line introduces the rest."""

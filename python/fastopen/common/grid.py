@@ -101,7 +101,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return a column of the kind `key`, whose entries identify the rows, for each header."""
+    """For each header, return a column of the kind `key`, whose entries identify the rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

@@ -29,7 +29,7 @@ class StepFailedError(Exception):
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Return a minimal environment for a program: the variables in KEPT, LC_ALL for English, and `more`."""
+    """Return a minimal environment: this process's variables in KEPT, LC_ALL=C for English, and `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
 

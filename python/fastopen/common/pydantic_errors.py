@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's dictionary for each problem, or only one with their number if over MOST_LISTED."""
+    """Return pydantic's dictionary for each problem, or if over MOST_LISTED, one that states their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -1,4 +1,4 @@
-"""Define the input (jobs) and the output (records) of the Rust program that loads pages, and client types."""
+"""Define the input (jobs) and output (records) of the Rust program that loads pages, and types of clients."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind

@@ -48,7 +48,7 @@ class Client(Part):
     kind: ClientKind = LOADER.kind
     """The built-in loader, a command line, or the browser Chromium."""
     name: NotEmpty | None = None
-    """The client's name in tables; null: its kind."""
+    """The client's name in tables; null: the value of `kind`."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and its arguments: required with the kind `command`, forbidden with other kinds. No word
     may contain a NUL or be longer than 131,071 bytes, and the first word must not be empty."""
@@ -133,7 +133,7 @@ def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
     """Raise an error with `message` about the settings `keys` if `can` returns False for the client's type.
-    Its remedy lists the clients for which `can` returns True, and the alternative `otherwise`, if any."""
+    The error's remedy lists clients for which `can` returns True, and the alternative `otherwise`, if any."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

@@ -1,5 +1,4 @@
-"""Define the types of clients, with their capabilities. Code looks up a capability in this table instead of
-checking a client's name.
+"""Define the types of clients and their capabilities, which code looks up instead of checking client names.
 
 To add a command-line tool, add an entry to _TOOLS. The capabilities that fastopen's Rust program needs to
 load pages are in crates/contract/src/client.rs."""
@@ -69,7 +68,7 @@ class ClientType:
     exit_codes: tuple[int, ...] = ()
     """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()
-    """The settings in OwnSetting that the client supports. Other settings do not apply to it."""
+    """The settings in OwnSetting that the client supports. The others in OwnSetting do not apply to it."""
     cache: bool = False
     """True if the client caches responses for the next view of the page (RFC 9111)."""
     paints: bool = False
@@ -81,9 +80,9 @@ class ClientType:
     sessions: frozenset[str] = NO_SESSION
     """Values of the setting `session` that the client supports (contract/origins.py)."""
     encrypts_lookups: bool = False
-    """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
+    """True if the client can itself query a resolver over TLS or HTTPS. The system's resolver cannot."""
     only_by_name: frozenset[str] = frozenset()
-    """HTTP versions and sessions that `--transports=all` omits: not all builds or commands support them."""
+    """HTTP versions and sessions that `--transports=all` omits, because some builds or commands lack them."""
     ours: bool = False
     """True if the client is part of fastopen, which can then read its sockets and give it session tickets."""
     tickets_kept: int | None = None
@@ -109,9 +108,9 @@ class ClientType:
     """Number of jobs per core that can load pages in parallel in real time (engine `host`) without changing
     results (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """Seconds added to a load's time limit for building and measuring the network, fetching cookies and
-    starting the client. If the world program writes no record for the time limit plus this margin, it is
-    ended. The launcher of the virtual engine ends a silent kernel earlier."""
+    """Seconds that are added to a load's time limit, for building and measuring the network, fetching cookies
+    and starting the client. A world program that writes no record for this total time is killed. The virtual
+    engine's launcher kills a kernel that writes no record for a shorter time."""
 
     @property
     def http_versions(self) -> frozenset[str]:

@@ -70,7 +70,7 @@ class InvalidKind(StrEnum):
     """Client, resolver and both kernels disagree on the lookups of names, a connection began before its host
     was looked up, or the loader did not query over exactly one connection with the protocol of `names`."""
     GENERATOR_LATE = "generator_late"
-    """Transactions did not begin when they were due: the generator was the limit, not the server."""
+    """Transactions did not begin when they were due: the load generator was the limit, not the server."""
     FAULT = "fault"
     """The world program failed. The Python code reports this kind, not the world program itself."""
 

@@ -64,14 +64,14 @@ class Transactions(Part):
     """The period in which transactions begin. Afterwards, running transactions have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
-    is late, the generator was the limit, not the server, and the record is invalid."""
+    is late, the load generator was the limit, not the server, and the record is invalid."""
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None
     """A new cookie key that the server gets in the middle of `duration_us`. `replace`: instead of the old
     key; `add`: in addition, so that old cookies stay valid. null: no new key."""
     flood: Flood | None = None
-    """A simultaneous SYN flood. Half-open connections remain afterwards, so no load may follow in the job."""
+    """A SYN flood during the transactions. Half-open connections remain: no load may follow in the job."""
 
 
 class LoadSpec(Part):
@@ -103,7 +103,7 @@ class Job(Part):
     """One emulated network with its servers and client (a world), and the loads to run in it."""
 
     contract: Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
-    """The version of this contract."""
+    """The version of the format of jobs and records."""
     id: NotEmpty
     """The id, repeated in every record."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]

@@ -201,7 +201,7 @@ class Connection(RecordPart):
     connected_ns: Nanoseconds | None
     """The time at which the connection became writable; null: never."""
     handshake_us: Count | None
-    """Time from opening to the end of the TCP handshake; null with QUIC, or if the client did not wait."""
+    """Time from opening to the end of the TCP handshake; null with QUIC or if the client did not await it."""
     tls: TlsSession | None = None
     """The TLS handshake; null in cleartext, or if the handshake did not end."""
     multiplexed: bool = False
@@ -285,10 +285,10 @@ class Listener(RecordPart):
     """The address of a host, or the wildcard address."""
     port: Count
     fastopen_queue: Count | None
-    """The size of the smallest Fast Open queue (TCP_FASTOPEN) of these listeners: the number of connections
+    """The size of the smallest Fast Open queue (TCP_FASTOPEN) of the listeners: the number of connections
     with data in the SYN that may wait for the handshake's end. 0: no queue; null: it could not be read."""
     connections: Count
-    """The number of the load's connections to these listeners."""
+    """The number of the load's connections to the listeners on this address and port."""
     syn_data: Count
     """The number of connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
 
@@ -313,7 +313,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One page load: its time, requests and connections, as observed by the client or by the origins."""
+    """One page load: its time, requests and connections."""
 
     type: Literal["load"]
     job: str
@@ -333,7 +333,7 @@ class LoadRecord(RecordPart):
     cookies_before: Count
     """The number of TFO cookies of the page's origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
-    """The place at which times of requests and connections were observed."""
+    """The observer of the times of requests and connections: the client or the origins."""
     browser: Browser | None = None
     """The browser's measurements; null: the client is not a browser, or failed before it had any."""
     unknown_requests: Count = Field(

@@ -95,7 +95,7 @@ class Origins(Part):
         return self.http == "3"
 
     def remedy_without(self, version: str) -> str:
-        """Return advice to avoid this HTTP version, for an error: `--http=1.1` or `drop --http3-hosts`."""
+        """Return advice to avoid the HTTP `version`, for an error: `--http=1.1` or `drop --http3-hosts`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property

@@ -129,7 +129,7 @@ class ServerCore(RecordPart):
     steered: bool
     """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """The wall-clock time over which the following CPU times were measured."""
+    """The wall-clock time over which the CPU times in this record were measured."""
     idle_us: Count
     """Idle time, exact if the kernel stops its tick on an idle core (NO_HZ)."""
     user_us: Count
@@ -190,7 +190,7 @@ class TransactionsRecord(RecordPart):
     late: Count
     """The number of transactions that began more than `transactions.late_us` after they were due."""
     lateness_us: list[Pair]
-    """Times by which transactions began after they were due, in the format of `latency_us`."""
+    """Times from when transactions were due until they began, in the format of `latency_us`."""
     generator_us: Count
     """CPU time of the thread that makes transactions; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None

@@ -14,7 +14,7 @@ class Tcp(Part):
     """The TCP settings of both ends."""
 
     congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
-    """The kernel's name of the congestion control: 1 to 15 lower-case letters, digits, `-` or `_`."""
+    """The kernel's name of the congestion control algorithm: 1 to 15 lower-case letters, digits, `-`, `_`."""
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
     """The initial congestion window, set on the routes of both ends."""
     slow_start_after_idle: bool = True

@@ -97,21 +97,19 @@ class Resource(BaseModel):
     """Index of the resource that made the client request this one. The index must be smaller than this
     resource's own. null only for the root."""
     initiator_at_bytes: Bytes | None = None
-    """Body bytes of the initiator that must have arrived before the client knows of this resource; null: the
-    whole response."""
+    """Body bytes of the initiator that must arrive before the client knows of this resource; null: all."""
     pushed: bool = False
     """True if the server pushed the resource. In a replay, the loader then knows of the resource as soon as
     the loader queues the initiator's request, and ignores `initiator_at_bytes`."""
     processing_us: Microseconds = 0
-    """Client processing between the client's discovery of this resource and the queueing of the request."""
+    """Client processing time between the discovery of this resource and the queueing of its request."""
     phase: Phase = "load"
     """`load`: the load event waits for the resource, if the client knows of the resource by then. `async`:
     the resource is requested before the load event, which does not wait for it. `after`: the resource is
     requested after the load event, and only if the job's `phases` include `after`. The root is in `load`.
     Resources with an initiator in `after` are in `after`."""
     redirect_to: Line | None = None
-    """The Location of a 3xx response; null for other responses. The target is the first resource whose
-    initiator is this one."""
+    """The Location of a 3xx response, else null. The target is the first resource that this one initiates."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
     """Seconds for which a cache may use the response after its arrival without revalidation (RFC 9111:
     max-age minus Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: unknown."""
@@ -167,7 +165,7 @@ class Page(BaseModel):
     name: Annotated[Line, Field(min_length=1)]
     """The name of the page in tables and files."""
     url: Url
-    """The URL that a person would type. `resources[0].url` is this URL, or the URL at which it is served."""
+    """The URL that a person would type: `resources[0].url`, unless the page is served at another URL."""
     source: Line
     """The source of the data, such as the kind and date of a recording."""
     initiators: Initiators
@@ -177,7 +175,7 @@ class Page(BaseModel):
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
     """Notes for readers: facts that were missing, guessed or left out."""
     load_event_processing_us: Microseconds = 0
-    """Client processing between the last byte of the last `load` resource and the load event."""
+    """Client processing time between the last byte of the last `load` resource and the load event."""
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
     """The resources. The first is the root document; every other has an initiator with a smaller index."""
     explanations: Annotated[

@@ -66,8 +66,8 @@ class ImportedPage:
 
     `bodies` maps the index of a resource to its response body of exactly `body_bytes` bytes, as the server
     sent it. Page loads generate missing bodies. `recorded_plt_us` is the page load time over the recorder's
-    network, from the first request to the load event; None if unknown. `recording` has recorded times and
-    facts about this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
+    network, from the first request to the load event; None if unknown. `recording` contains recorded times
+    and facts about this network, if known. `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)

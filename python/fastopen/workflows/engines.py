@@ -86,17 +86,17 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines that a run needs: `host` for real time, `virtual` for virtual time, or both. `environment`
-    describes machine, programs and kernel. `store` has results of earlier runs."""
+    """The engines (real or virtual time) that a run needs. `environment` describes machine, programs and
+    kernel."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
     kernel: Kernel | None = None
     """The kernel that the virtual engine boots; None if the plan does not need this engine."""
     store: ResultsStore | None = None
-    """The store of results of virtual time; None if no store is used."""
+    """The store with results of earlier loads in virtual time; None if no store is used."""
     workers: ExecutorEngine | None = None
-    """The engine that runs jobs of virtual time on the given executor; None without an executor."""
+    """The engine that runs jobs in virtual time on the given executor; None without an executor."""
 
     @classmethod
     def of(
@@ -111,8 +111,8 @@ class EngineSet:
         """Set up the engines that a plan needs.
 
         `kernel` is the user's choice for virtual time. `parallel` is the number of networks emulated at once.
-        For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
-        of a store of results. `executor` runs loads in virtual time instead of this process. Raises
+        For a resumed run, `recorded` is the environment in which the run was started. `store` is the folder
+        or URL of a store of results. `executor` runs loads in virtual time instead of this process. Raises
         InputError if the kernel's name, store or executor cannot be used. Raises MachineError if the program
         that emulates networks, or a kernel, is missing."""
         if executor is not None and plan.engines != ("virtual",):
@@ -151,8 +151,7 @@ class EngineSet:
         return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
-        """Describe the engines and the reasons for their choice, such as `engine virtual, kernel 7.3.4-1a
-        (Linux 7.3.4): ...`."""
+        """Describe the engines and the reasons for their choice, such as `engine host, because ...`."""
         described = [self._describe(plan, name) for name in plan.engines]
         if any(one.link == "kernel" and one.path != "none" for one in plan.experiment.networks):
             described.append(MIDDLEBOX_IS_OURS)

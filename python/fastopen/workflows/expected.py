@@ -50,8 +50,8 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the experiment's page load times in ns from expected.csv, with the keys of `measured`. None
-    stands for no valid load. Raises InputError if the table lacks the experiment."""
+    """Return the experiment's page load times in ns from expected.csv, with the keys of `measured`. A value
+    is None if no load was valid. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

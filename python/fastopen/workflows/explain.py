@@ -60,9 +60,8 @@ def explain(
     """Search for the test conditions that best explain an experiment's published figures. Load its pages in
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of networks
     emulated at once. `watch` receives the number of finished page loads and the number planned so far.
-    `known` has times of earlier loads, by default those in the user's cache folder. Raises InputError if
-    conditions are invalid or no figures are published, and MachineError if this machine has no kernel for
-    virtual time."""
+    `known` contains times of earlier loads, by default those in the user's cache folder. Raises InputError if
+    conditions are invalid or no figures are published, and MachineError without a kernel for virtual time."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
@@ -88,8 +87,8 @@ def explain(
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of possible rigs (test conditions of published figures), and the estimated seconds
-    to load pages on all of them. `jobs` is the number of networks emulated at once."""
+    """Return the number of possible rigs (test conditions of published figures), and the estimated seconds to
+    load pages under all of them. `jobs` is the number of networks emulated at once."""
     _cells(space)  # raises InputError without published figures
     each: dict[EngineName, int] = {
         "virtual": VirtualEngine(find_program(), kernels.find(), jobs).parallel,
@@ -121,12 +120,12 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
-    `tried` maps rigs to our results so far, and `known` has times of earlier loads. `loads` and `requests`
-    count page loads and their requests so far, including known loads. `_keys` gives each page with its
-    conditions a number. `candidates` maps rigs to try, those with few conditions first, to the numbers of
-    their pages. `_loaded` maps a number to the page's times, and the published results to which the page was
-    fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a page's name and the
-    fitted property, such as `hosts`, to the page that was fitted last."""
+    `tried` maps rigs to the results so far, and `known` contains times of earlier loads. `loads` and
+    `requests` count page loads and their requests so far, including known loads. `_keys` assigns a number to
+    each pair of a page and its conditions. `candidates` maps rigs to try, those with few conditions first, to
+    the numbers of their pages. `_loaded` maps such a number to the page's times, and to the published results
+    to which the page was fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a
+    page's name and the fitted property, such as `hosts`, to the page that was fitted last."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -188,7 +187,7 @@ class RigSearch:
             self.tried[rig] = self._tried(rig, keys)
 
     def _keys_of(self, rig: Rig) -> list[int]:
-        """Return a number for each page. Rigs that set the same conditions for a page share its number."""
+        """Return a number for each page, the same for rigs that set the same conditions for the page."""
         owns = ((page, self.space.of_page(rig, page)) for page in self.pages)
         return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 
@@ -220,7 +219,7 @@ class RigSearch:
                 row.take_fit(self._fits[key])
 
     def measure(self, rows: Sequence[PageOnRig]) -> None:
-        """Load pages without and with TFO. Set each page's mean times (`measured`) and fitted client time."""
+        """Load pages without and with TFO. Set each page's mean times, and the client's fitted time."""
         asked = (
             (row, network, arms, DRAWS)
             for row in rows
@@ -236,7 +235,7 @@ class RigSearch:
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
         """Load pages under test conditions. An item of `asked` is (page with its conditions, network's index,
-        arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (with such TFO
+        arms, number of loads with each arm). An arm is `off` (without TFO), `cold` or `warm` (TFO with such
         cookies). Return the load times in ms of valid loads, keyed by (page, network's index, arm)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[str, Job] = {}

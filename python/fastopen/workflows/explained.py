@@ -39,9 +39,10 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A set of assumed test conditions (`rig`), and our mean load times under it. `times` maps each published
-    result (one page over one network) to our times. `fitted` has the published results whose times without
-    TFO our page was fitted to. Results in `cells_of_other_tables` affect only `points` and `rank`."""
+    """A set of assumed test conditions (`rig`), and the mean load times that fastopen measured under it.
+    `times` maps each published result (one page over one network) to the measured times. `fitted` contains
+    the published results to whose times without TFO fastopen's page was fitted. Results in
+    `cells_of_other_tables` affect only `points` and `rank`."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -58,20 +59,20 @@ class Tried:
 
     def agrees(self, cell: PublishedCell) -> bool:
         """Return True if TFO's saving under these test conditions is within 3 percentage points of the
-        published saving for this page and network (`cell`)."""
+        published saving for the page and network of `cell`."""
         saving = self.times[cell].saving_percent
         return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
 
     def times_agree(self, cell: PublishedCell) -> bool:
         """Return True if both page load times under these test conditions, with and without TFO, are within
-        10 % of the published times for this page and network (`cell`)."""
+        10 % of the published times for the page and network of `cell`."""
         ours = self.times[cell]
         pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
         return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
 
     @property
     def agreeing(self) -> int:
-        """Return the number of savings that agree with published ones, except `cells_of_other_tables`."""
+        """Return the number of savings that agree with published ones, without `cells_of_other_tables`."""
         return len(self.agreeing_cells - self.cells_of_other_tables)
 
     @property
@@ -79,8 +80,8 @@ class Tried:
         return len(self.times_agreeing_cells - self.cells_of_other_tables)
 
     def points(self, cells: frozenset[PublishedCell]) -> int:
-        """Return the score of these test conditions: 4 points for each published row in `cells` whose saving
-        agrees, 2 for each row whose two times agree, and -1 for each condition without a source."""
+        """Return the score of these test conditions: 4 points for each published result in `cells` whose
+        saving agrees, 2 for each result whose two times agree, and -1 for each condition without a source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         return 4 * savings + 2 * times - self._assumed
 
@@ -100,12 +101,12 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `findings` maps figures to the doubts, if any, that `fastopen audit` has about their times."""
+    `cells`. `findings` maps these figures to the doubts of `fastopen audit` about their times, if any."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
-    """Our load times under each rig that was compared. The first rig is the base, without any condition."""
+    """The load times measured under each rig that was tried; first the base, which sets no condition."""
     findings: Mapping[PublishedCell, Sequence[AuditFinding]]
     loads: int
 
@@ -116,8 +117,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return our load times under all test conditions that have a source, such as a paper that states the
-        initial window, without any other conditions."""
+        """Return the load times measured under all test conditions that have a source, such as a paper that
+        states the initial window, and under no other conditions."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -136,8 +137,8 @@ class Explained:
         return {one.rig: one for one in self.tried}
 
     def gained(self, one: Property) -> int | None:
-        """Return the number of published savings that agree with ours under the test condition `one` by
-        itself, minus the number that agree without any condition. None if `one` was not tried by itself."""
+        """Return the number of published savings that agree with savings measured under only the condition
+        `one`, minus the number that agree without any condition. None if `one` was not tried by itself."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
@@ -200,9 +201,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results for which the test condition `one` by itself changes whether our
-        saving agrees. An item is (published result, our saving in percent without any condition, our
-        saving under only `one`). The list is empty if `one` was not tried by itself."""
+        """Return the published results for which the test condition `one` by itself changes whether the
+        measured saving agrees. An item is (published result, saving measured without any condition in
+        percent, saving measured under only `one`). The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -212,7 +213,7 @@ class Explained:
         ]
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return the reason why the best test conditions do not reproduce this row's published saving."""
+        """Return the reason why the best test conditions do not reproduce the published saving of `cell`."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         faults, questions = (
             ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
@@ -305,8 +306,8 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig (test conditions) with all properties that a source documents. If a property has several
-    values, use the first."""
+    """Return the rig (test conditions) with all properties that have a source, each with its first such
+    value."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -325,7 +326,7 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 
 
 def best_of(tried: Sequence[Tried]) -> Tried:
-    """Return the rig (test conditions) with the best `rank` over all published figures."""
+    """Return the result for the rig (test conditions) with the best `rank` over all published figures."""
     return min(tried, key=lambda one: one.rank)
 
 
@@ -333,8 +334,8 @@ def best_of(tried: Sequence[Tried]) -> Tried:
 class CrossValidation:
     """A test of how well measured load times predict the published savings in `cells`. It leaves out each
     group of published results in `groups` in turn, and predicts the group's savings. A prediction is the
-    weighted mean of our savings under the rigs in `tried`. A rig's weight is e to the power of its points for
-    the other published figures."""
+    weighted mean of the savings measured under the rigs in `tried`. A rig's weight is e to the power of its
+    points for the published figures outside the group."""
 
     tried: Sequence[Tried]
     cells: Collection[PublishedCell]
@@ -347,8 +348,8 @@ class CrossValidation:
         return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
 
     def correct(self, used: Sequence[int] | None = None) -> int:
-        """Return the number of published savings with which the predictions agree. `used` has the indices of
-        the sets of test conditions to use, by default all."""
+        """Return the number of published savings with which the predictions agree. `used` lists the indices
+        in `tried` of the test conditions to use, by default all."""
         used = range(len(self.tried)) if used is None else used
         return sum(
             prediction is not None and abs(prediction - cell.improvement_percent) <= AGREE_POINTS

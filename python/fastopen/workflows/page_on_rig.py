@@ -23,11 +23,11 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page under assumed test conditions (`reproduction`). `measured` has its mean load times in ms, keyed
-    by (index of the network, arm); the arm `off` is without TFO. A fit changes the number of objects or hosts
-    (`_objects`), the total size (`_bytes`) and the client's processing time (`added_ms`), to bring load times
-    without TFO near published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is the
-    best (number, size) so far, and `fit_error` is the largest relative error of its load times."""
+    """A page under assumed test conditions (`reproduction`). `measured` contains its mean load times in ms,
+    keyed by (index of the network, arm); the arm `off` is without TFO. A fit changes the number of objects or
+    hosts (`_objects`), the total size (`_bytes`) and the client's processing time (`added_ms`), to bring load
+    times without TFO near published ones (`_published_ms`) over the networks in `fitted_to`. `_best_fit` is
+    the best (number, size) so far, and `fit_error` is the largest relative error of its load times."""
 
     reproduction: Reproduction
     page: Page
@@ -43,14 +43,14 @@ class PageOnRig:
     _published_ms: tuple[float, ...] = ()
 
     def times(self, network: int) -> CellTimes:
-        """Return the page's mean load times in ms over the network with this index, without and with TFO.
-        Both include `added_ms`, the assumed processing time of the client."""
+        """Return the page's mean load times in ms over the network with index `network`, without and with
+        TFO. Both include `added_ms`, the assumed processing time of the client."""
         both = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.reproduction.arm))
         return CellTimes(*(None if ms is None else ms + self.added_ms for ms in both))
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield jobs that load the page over the network with this index, `draws` times with each arm (`off`:
-        without TFO). With each job, yield a mapping from the ids of its page loads to their arms."""
+        """Yield jobs that load the page over the network with index `network`, `draws` times with each arm
+        (`off`: without TFO). With each job, yield a mapping from the ids of its page loads to their arms."""
         experiment = self.reproduction.off if BASELINE.name in arms else self.reproduction.experiment
         changes = {
             "networks": [experiment.networks[network]],
@@ -92,8 +92,8 @@ class PageOnRig:
 
     def begin_fit(self, off_ms: Mapping[int, float], like: "PageOnRig | None" = None) -> None:
         """Choose two or three published load times without TFO, to which `improve_fit` fits the number and
-        size of the page's objects. `off_ms` has all such times in ms, keyed by network index. Begin with the
-        objects of `like`, the same page fitted under other conditions, or with the page's own objects."""
+        size of the page's objects. `off_ms` contains all such times in ms, keyed by network index. Begin with
+        the objects of `like`, the same page fitted under other conditions, or with the page's own objects."""
         # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
         # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
@@ -108,7 +108,7 @@ class PageOnRig:
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
         """Return the indices of three networks: the second differs from the first only in the RTT, the third
-        only in the rates; None without such networks. `by_time` has all indices by ascending load time."""
+        only in the rates; None without such networks. `by_time` lists the networks in order of load time."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.reproduction.off.networks
@@ -123,7 +123,7 @@ class PageOnRig:
 
     def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
         """Change the number and size of the page's objects, so that its load times without TFO come closer to
-        the published times. `taken` has a list of load times in ms for each network in `fitted_to`."""
+        the published times. `taken` contains a list of load times in ms for each network in `fitted_to`."""
         self._fits += 1
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
@@ -171,8 +171,9 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set `added_ms`, the client's assumed processing time, if it is fitted: the published load time
-        without TFO (`off_ms`, in ms, keyed by network index) minus ours over one network, but at least 0."""
+        """Set `added_ms`, the client's assumed processing time, if it is fitted: the published time without
+        TFO (`off_ms`, keyed by network index) minus the measured time over the same network, but at least
+        0."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -81,7 +81,7 @@ def _seconds(
     idle: bool = False,
 ) -> float:
     """Estimate the seconds that a run with `repeats` repeats takes on this machine. With `idle`, ignore other
-    tasks. `jobs` is the number of networks emulated at once, and `auto` the engine to use for "auto"."""
+    processes. `jobs` is the number of networks emulated at once, and `auto` the engine to use for "auto"."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

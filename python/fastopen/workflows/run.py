@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders of pages, read with the next three options. A resumed run reads only bodies."""
+    """Files and folders of pages. A resumed run reads only the recorded bodies in them."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -89,7 +89,7 @@ class RunOptions:
     store: str | None = None
     """Folder or URL of a store of results. Jobs with a stored result are not run; new results are stored."""
     executor: Executor | None = None
-    """The executor for jobs of virtual time; None to run them on this machine."""
+    """The executor for jobs in virtual time; None to run these jobs on this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
     """A function that returns the command line option or TOML key that sets a factor, for error messages."""
 
@@ -127,7 +127,8 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""A function that receives a run before it is executed, and returns a context with its event handler."""
+"""A function that receives a run to be executed, and returns a context manager that yields its event
+handler."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +260,8 @@ def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
     """Execute a plan, and keep the results only in memory. `jobs` is the number of networks emulated at once.
-    `watch` is called after each event. `bodies` has the recorded bodies of the pages, if they are needed.
-    Raises KeyboardInterrupt if the execution is interrupted."""
+    `watch` is called after each event. `bodies` contains the recorded bodies of the pages, if the plan needs
+    them. Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     run = _execute(StartedRun(store, plan, bodies or {}, engines, RunOptions()), lambda _: nullcontext(watch))

@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """Connect to the Dask scheduler at `address`, and yield an executor that runs tasks on its workers. Also
-    yield the number of tasks that the workers run at once. At the end, wait for tasks that are still running.
+    """Connect to the Dask scheduler at `address`. Yield an executor that runs tasks on its workers, and the
+    number of tasks that the workers run at once. At the end, wait for tasks that are still running.
 
     Raises MachineError if Dask is not installed, or if the scheduler does not answer or has no workers."""
     try:

@@ -27,9 +27,8 @@ class Freshness(NamedTuple):
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Compute the freshness of a response with these headers, whose names must be in lower case. `at_ms` is
-    the response's arrival in ms since 1970, or None if unknown. The freshness is unknown without headers, or
-    if the method is not GET."""
+    """Compute a response's freshness: unknown without headers, or if the method is not GET. Header names must
+    be in lower case. `at_ms` is the response's arrival in ms since 1970, or None if unknown."""
     if not headers or method != "GET":
         return Freshness()
     text = ",".join(value for name, value in headers if name == "cache-control").lower()

@@ -92,7 +92,7 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """Cached by `chains`: an earlier exchange in the chain of `before`, and the number of steps to it."""
+    """Cached by chains.py: an earlier exchange in the chain of `before` links, and the steps back to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """For a preflight: the request that it precedes, whose recorded initiator becomes the preflight's."""
     notes: Notes = field(default_factory=Notes, repr=False)

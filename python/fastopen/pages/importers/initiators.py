@@ -29,9 +29,9 @@ class InitiatorResolver:
     """Finds the initiator of each exchange (request with its response) of a page."""
 
     def __init__(self, entries: Sequence[Exchange], document: int, notes: Notes) -> None:
-        """Prepare to find initiators. `entries` has the page's requests and responses in order of start.
-        `document` is the index of the main document, which is 0 unless the first request was redirected.
-        `notes` gets the number of requests that waited for a script or stylesheet."""
+        """Prepare to find initiators. `entries` lists the page's requests and responses in order of start.
+        `document` is the index of the main document, which is 0 unless the first request was redirected. The
+        number of requests that waited for a script or stylesheet is added to `notes`."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}

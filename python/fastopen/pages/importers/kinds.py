@@ -103,9 +103,9 @@ def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
 def delays_load_event(
     of_type: ResourceType, method: str = "GET", sent: Pairs = (), recorded: str | None = None
 ) -> bool:
-    """Return True if a page's load event waits for this request, because an element or a frame made it. The
-    load event does not wait for fetch() and beacons. `of_type` is the type of the resource, `recorded` is the
-    recorder's name for this type, if known, and `sent` has the request's headers."""
+    """Return True if a page's load event waits for a request, because an element or a frame made the request.
+    The load event does not wait for fetch() and beacons. `of_type` is the type of the resource, `recorded` is
+    the recorder's name for this type, if known, and `sent` contains the request's headers."""
     if is_fetched_ahead(sent):
         return False
     if recorded is not None:

@@ -23,7 +23,7 @@ _LEAST_REACH: Final = 5
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
     """Return the document to which the browser navigated, after redirects. Earlier requests, such as
-    certificate checks, are ignored. `by_start` has all exchanges of the page in order of start. `titled` is
+    certificate checks, are ignored. `by_start` lists all exchanges of the page in order of start. `titled` is
     the title of the page in a HAR if it is a URL, otherwise None."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]

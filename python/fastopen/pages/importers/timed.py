@@ -173,7 +173,8 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield the times of each exchange. If a connection carried several requests at once, assume HTTP/2."""
+    """Yield each exchange's times, in ms since the first exchange started, and its type of connection. If no
+    HTTP version was recorded, assume HTTP/2 if the connection carried several requests at once."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:
@@ -209,7 +210,7 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if any two requests overlapped. `carried` has each request's (sent, end), sorted."""
+    """Return True if any two requests overlapped. `carried` lists each request's (sent, end), sorted."""
     ended = accumulate((end for _, end in carried), max)
     return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
 

@@ -36,8 +36,8 @@ def pages_of(
     requests to which redirects and references lead from its first request. `resolve` maps references to URLs.
 
     With `complete`, each remaining request is added to the page of its Referer, or else to the page recorded
-    last before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes` has
-    counts of left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
+    last before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes`
+    counts left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     _complete_referers(exchanges)
@@ -67,7 +67,7 @@ def _complete_referers(exchanges: Sequence[Exchange]) -> None:
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each request that is not in any page yet to the page of its Referer, or else to the page recorded
-    last before it. Leave out requests of pages that are not imported. `heads` has the index of each page's
+    last before it. Leave out requests of pages that are not imported. `heads` lists the index of each page's
     first request. For each page, `grown` maps the index of each request to the link to its initiator."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.

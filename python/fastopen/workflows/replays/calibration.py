@@ -82,7 +82,7 @@ def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loa
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """Return the page with the server think times that best explain its recording. `exchanges` has the
+    """Return the page with the server think times that best explain its recording. `exchanges` contains the
     recorded times of each resource. `load` loads a page over the recorder's network."""
     loads = search_think_times(page, exchanges)
     wanted = next(loads)
@@ -100,8 +100,8 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class _Tried:
-    """A variant of a page that was loaded. `errors` has the differences between recorded and emulated times.
-    `unlikely` is their negative log-likelihood, up to a constant; infinity if the load was invalid."""
+    """A variant of a page that was loaded. `errors` contains the differences between recorded and emulated
+    times. `unlikely` is their negative log-likelihood, up to a constant; infinity if the load was invalid."""
 
     page: Page
     errors: Misfit
@@ -164,8 +164,8 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
     """Correct the positions in bodies at which the client discovers resources. Then search for server think
-    times in two directions: upwards from 0, and downwards from the imported think times. `certain` has the
-    indices of resources whose responses were not delayed by a queue."""
+    times in two directions: upwards from 0, and downwards from the imported think times. `certain` contains
+    the indices of resources whose responses were not delayed by a queue."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.errors.waits_us.keys()
@@ -229,7 +229,7 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
     """Return the differences between recorded times and a load of the page over the recorder's network.
-    `exchanges` has the recorded times of each of the page's resources, in order. `record` is the load."""
+    `exchanges` lists the recorded times of the page's resources, in order. `record` is the load."""
     waits: dict[int, float] = {}
     discovery: dict[int, float] = {}
     discovery_bytes: dict[int, float] = {}
@@ -263,9 +263,9 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Return the page, changed to fit its recording better. `found` has the differences between the recording
-    and a load of the page. Server think times change by the share `part` (0 to 1) of the difference in waits,
-    up to their maximum in `most` (µs). Positions of references in bodies change by their full error."""
+    """Return the page, changed to fit its recording better. `found` contains the differences between the
+    recording and a load of the page. Server think times change by the share `part` (0 to 1) of the difference
+    in waits, up to their maximum in `most` (µs). Positions of references change by the full difference."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 

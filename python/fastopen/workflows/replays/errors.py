@@ -52,7 +52,7 @@ def cause_of(
 ) -> Cause | None:
     """Return the step of a page load, such as `receiving` a resource, whose duration in the replayed load
     `record` differs most from the recording. Only steps on the critical path count. Return None if no step
-    differs by at least WORTH_SAYING_MS. `request_delays_ms` has the replay's delay before each request."""
+    differs by at least WORTH_SAYING_MS. `request_delays_ms` lists the replay's delay before each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -72,7 +72,7 @@ def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
     """Yield the name of each step of a request, and its durations in ms in two loads, `was` and `now`. Both
-    map the index of a resource to the times of its request. Yield nothing if either lacks this `index`."""
+    map the index of a resource to the times of its request. Yield nothing if either lacks `index`."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -175,8 +175,8 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 @dataclass(frozen=True)
 class ValidatedReplay:
     """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
-    critical path that differs most from the recording, if by at least WORTH_SAYING_MS. `lookups_ms` has the
-    (recorded, replayed) duration of each name lookup in ms; 0 if no lookup was recorded."""
+    critical path that differs most from the recording, if by at least WORTH_SAYING_MS. `lookups_ms` lists the
+    (recorded, replayed) durations of each name lookup in ms; 0 if no lookup was recorded."""
 
     replay: Replay
     replayed_ms: float

@@ -1,10 +1,10 @@
-"""Derive from a recording the network over which a page was recorded, and a page to replay over it.
+"""Derive a network and a page from a recording, to replay the recorded page load over that network.
 
 docs/measurements/replays.md lists the rules.
 
-The page contains the delays that the recorder's browser and servers caused: name lookups, handshakes with
-TLS, waits for a connection, server think times, and slow sending of bodies. Delays that the network causes
-are left to the replay: round trips, slow start, and sharing of the link."""
+The page contains the delays that the recorder's browser and servers caused: name lookups, TCP and TLS
+handshakes, waits for a connection, server think times, and slow sending of bodies. Delays that the network
+causes are left to the replay: round trips, slow start, and sharing of the link."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -76,7 +76,7 @@ class Rules:
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let HTTP/1.1 requests wait for a connection as recorded; if False, until one of six is free."""
+    """Let HTTP/1.1 requests wait for a connection as recorded. If False, use six connections to each host."""
     names: NameLookup = "none"
     """The protocol of emulated name lookups. With `none`, lookups only delay requests, as recorded."""
 
@@ -84,7 +84,7 @@ class Rules:
 @dataclass(frozen=True)
 class Replay:
     """The page, network and settings that were derived from a recorded page load, to replay it. The recorded
-    page load time is `recorded_ms`. `request_delays_ms` has the time by which the replay delays each
+    page load time is `recorded_ms`. `request_delays_ms` lists the times by which the replay delays each
     resource's request. `arm` selects page loads with or without TFO, such as `warm`."""
 
     page: Page
@@ -241,7 +241,7 @@ def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the recorded link's rate in bit/s; None if it is unknown, or too high to matter."""
+    """Return the recorded link's rate in bit/s; None if it is unknown, or too high to affect load times."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -252,8 +252,8 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """Return a network with this link rate in bit/s (None: unlimited). The link has the recorded RTT of the
-    nearest host, and other hosts have additional RTTs."""
+    """Return a network with the link rate `rate` in bit/s (None: unlimited). The link has the recorded RTT of
+    the nearest host, and other hosts have additional RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
@@ -326,9 +326,10 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the delays of its recording. `delays` has the delay before each request in ms. If
-    `rules` require them, the page also has the handshakes with HTTP/1.1 hosts (hosts not in `shared`), server
-    pushes, and slow sending. `link` is (link's rate in bit/s, initial congestion window in segments)."""
+    """Return the page with the delays of its recording. `delays` lists the delay before each request in ms.
+    If `rules` require it, server think times include the handshakes with HTTP/1.1 hosts (hosts not in
+    `shared`), servers push the resources that were pushed, and they send bodies as slowly as recorded. `link`
+    is (link's rate in bit/s, initial congestion window in segments)."""
 
     def changed(number: int, exchange: RecordedExchange, delay: float) -> Resource:
         resource = page.resources[number]

@@ -56,8 +56,8 @@ def read_har(
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
     """Return the pages of the decoded HAR `data`, whose entries have passed through a BodyStripper, which
-    moves bodies out of them. `place` names the file in errors. `notes` has the number of damaged parts that
-    were skipped. Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
+    moves bodies out of them. `place` names the file in errors. `notes` contains the number of damaged parts
+    that were skipped. Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -223,8 +223,8 @@ def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
     """Return the page's requests that used the network, in the order of the HAR, and counts of guesses and
-    left-out entries. `raws` has all entries of the HAR. `writer` describes the program that wrote it. `place`
-    names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
+    left-out entries. `raws` lists all entries of the HAR. `writer` describes the program that wrote it.
+    `place` names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -247,7 +247,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """If an entry starts over a day from the median start (wrong clock), move it to the previous start."""
+    """Move entries over a day from the median start (wrong clock) to the start of the previous entry."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle

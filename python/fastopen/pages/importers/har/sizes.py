@@ -65,7 +65,7 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` has
+    """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` are
     the recorded header fields, and `first_line` is the size of the text before these fields. `binary` is True
     for HTTP/2 and HTTP/3, where the recorded size is not that of HTTP/1.1 text. If neither fields nor a
     plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""

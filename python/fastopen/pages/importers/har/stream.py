@@ -107,7 +107,7 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the error may disappear when more of the text has been read."""
+        """Return True if the decoder's `error` may disappear when more of the text has been read."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
