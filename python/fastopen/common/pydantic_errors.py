@@ -44,7 +44,8 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's dictionary for each problem, or if over MOST_LISTED, one that states their number."""
+    """Return pydantic's dictionary for each problem. For more than MOST_LISTED problems, return only one
+    dictionary, which states their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -110,7 +110,7 @@ class ClientType:
     timeout_margin_s: float = 60
     """Seconds that are added to a load's time limit, for building and measuring the network, fetching cookies
     and starting the client. A world program that writes no record for this total time is killed. The virtual
-    engine's launcher kills a kernel that writes no record for a shorter time."""
+    engine's launcher kills its kernel after a shorter time without a record."""
 
     @property
     def http_versions(self) -> frozenset[str]:

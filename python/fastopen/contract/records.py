@@ -213,7 +213,7 @@ class PacketsRecord(RecordPart):
     pcapng: str
     """The piece in base64. The concatenated pieces of a load are a file in the format pcapng."""
     dropped: Count
-    """The number of the load's packets that were left out because there was no room for them."""
+    """The number of the load's packets that were left out because the capture buffers were full."""
 
 
 class EndRecord(RecordPart):

@@ -70,8 +70,8 @@ def load_pages(
     Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page, which
     comes with fastopen. URLs are looked up in the folders of `library`, then among the packaged pages. The
     URLs in a list are first looked up in the list's folder. `max_unpacked` limits each argument's unpacked
-    bytes. `progress` gets the argument, the amount read so far, and the total. With `lenient`, skip damaged
-    parts and, with a LeftOutWarning, unreadable files in folders and listed URLs without a page."""
+    bytes. `progress` is called with the argument, the amount read so far, and the total. With `lenient`, skip
+    damaged parts and, with a LeftOutWarning, unreadable files in folders and listed URLs without a page."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])

@@ -41,7 +41,7 @@ class CellTimes:
 class Tried:
     """A set of assumed test conditions (`rig`), and the mean load times that fastopen measured under it.
     `times` maps each published result (one page over one network) to the measured times. `fitted` contains
-    the published results to whose times without TFO fastopen's page was fitted. Results in
+    the published results whose times without TFO were used to fit the page. Results in
     `cells_of_other_tables` affect only `points` and `rank`."""
 
     rig: Rig
@@ -306,8 +306,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig (test conditions) with all properties that have a source, each with its first such
-    value."""
+    """Return the rig (test conditions) with all sourced properties, each with its first sourced value."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 

@@ -19,8 +19,8 @@ from fastopen.workflows.run import bodies_of, pages_of
 
 @dataclass
 class ExportedPackets:
-    """The numbers of page loads in an export of packets. The run had kept the packets of `copied` loads.
-    Other loads were `repeated` to record them. `missing` maps reasons to numbers of loads without packets."""
+    """Numbers of loads in a packet export. The run had kept the packets of `copied` loads; `repeated` loads
+    were repeated to capture packets. `missing` maps reasons to numbers of loads without packets."""
 
     copied: int = 0
     repeated: int = 0

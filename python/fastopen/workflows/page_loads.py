@@ -37,10 +37,10 @@ class PageLoads:
     ) -> ExecutedRun:
         """Load the page with each client over each network, and return the run, which is only in memory.
         `client` maps settings of the client to values, or to lists with a value for each client. `origins`
-        has the settings of the servers. `arms` selects uses of TFO, such as `off`. `watch` is called after
-        each event. `draws` is the number of repeats. If it is above 1, the RTT and other uncertain values are
-        random, but equal for all clients. Raises InputError if recorded bodies are missing, MachineError if
-        a browser or the kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
+        contains the settings of the servers. `arms` selects uses of TFO, such as `off`. `watch` is called
+        after each event. `draws` is the number of repeats. If above 1, the RTT and other uncertain values are
+        random, but equal for all clients. Raises InputError if recorded bodies are missing, MachineError if a
+        browser or the kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
         page, answering = imported.page, origins or Origins()
         # Recorded documents link to URLs with the recorded schemes.
         over = Tls(security="recorded") if answering.bodies == "recorded" else None

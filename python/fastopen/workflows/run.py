@@ -127,8 +127,7 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""A function that receives a run to be executed, and returns a context manager that yields its event
-handler."""
+"""A function that receives a run to be executed, and returns a context manager of its event handler."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ _PREFLIGHT_WAIT_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Find the request that followed each redirect or CORS preflight, and set the request's `before` to that
-    redirect or preflight. If the request seems to start before that ended, correct the request's times."""
+    """Find the request that followed each redirect or CORS preflight, and link the request to it (`before`).
+    If the request seems to start before the redirect or preflight ended, correct the request's times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:

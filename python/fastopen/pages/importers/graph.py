@@ -108,8 +108,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response of the exchange `index`. Return (index, link to initiator) of each recorded
-        request to which it refers, in order. Update `linked` (targets of hyperlinks) and `alternatives`."""
+        """Parse the response of exchange `index`. Return (index, link to initiator) of each recorded request
+        to which it refers, in order. Update `linked` (hyperlinks) and `alternatives` (other URLs)."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

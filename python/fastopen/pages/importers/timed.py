@@ -173,8 +173,8 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield each exchange's times, in ms since the first exchange started, and its type of connection. If no
-    HTTP version was recorded, assume HTTP/2 if the connection carried several requests at once."""
+    """Yield each exchange's times, in ms since the first exchange started, and its type of connection. If its
+    HTTP version was not recorded, a connection that carried several requests at once counts as HTTP/2."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:

@@ -32,7 +32,7 @@ def pages_of(
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
     """Return the pages of a recording without times. Each page begins with a request for one of the URLs
-    `roots`. If none of them was recorded, `find_roots` selects the first request of each page. A page has all
+    `roots`. If none was recorded, `find_roots` selects each page's first request. A page contains all
     requests to which redirects and references lead from its first request. `resolve` maps references to URLs.
 
     With `complete`, each remaining request is added to the page of its Referer, or else to the page recorded
