@@ -172,8 +172,7 @@ class PageOnRig:
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
         """Set `added_ms`, the client's assumed processing time, if it is fitted: the published time without
-        TFO (`off_ms`, keyed by network index) minus the measured one over the same network, but at least
-        0."""
+        TFO (`off_ms`, keyed by network index) minus the measured one over the same network, at least 0."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

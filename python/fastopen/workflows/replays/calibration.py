@@ -204,8 +204,8 @@ def _remove_needless(search: _Search) -> _Steps:
 
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
-    """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
-    They are assumed to be Laplace-distributed with mean absolute value `error_us`, by default their own."""
+    """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`. The
+    errors are assumed Laplace-distributed with mean absolute value `error_us`, by default their own."""
     # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us

@@ -265,8 +265,9 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Return the network, with a DNS resolver if `rules.names` requires one. Its RTT is the shortest recorded
-    lookup that no cache answered. Raises InputError for the page `name` if there is no such lookup."""
+    """Return the network, with a DNS resolver if `rules.names` requires one. The resolver's RTT is the
+    shortest recorded lookup that no cache answered. Raises InputError for the page `name` without such a
+    lookup."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
