@@ -54,8 +54,8 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return the question `did you mean NAME?`. NAME is the entry of `known` that is most similar to the
-    unknown name `asked`, after the prefix `kind`. If no entry is similar, return `otherwise`."""
+    """Return the question `did you mean NAME?`, with `kind` before NAME, which is the entry of `known`
+    that is most similar to the unknown name `asked`. If no entry is similar, return `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])

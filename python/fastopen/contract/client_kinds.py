@@ -80,7 +80,7 @@ class ClientType:
     sessions: frozenset[str] = NO_SESSION
     """Values of the setting `session` that the client supports (contract/origins.py)."""
     encrypts_lookups: bool = False
-    """True if the client can itself query a resolver over TLS or HTTPS. The system's resolver cannot."""
+    """True if the client itself can query resolvers over TLS or HTTPS. The system resolver uses cleartext."""
     only_by_name: frozenset[str] = frozenset()
     """HTTP versions and sessions that `--transports=all` omits, because some builds or commands lack them."""
     ours: bool = False
@@ -110,7 +110,7 @@ class ClientType:
     timeout_margin_s: float = 60
     """Seconds that are added to a load's time limit, for building and measuring the network, fetching cookies
     and starting the client. A world program that writes no record for this total time is killed. The virtual
-    engine's launcher kills its kernel after a shorter time without a record."""
+    engine's launcher by default kills its kernel after a shorter time without output."""
 
     @property
     def http_versions(self) -> frozenset[str]:

@@ -71,7 +71,7 @@ class Transactions(Part):
     """A new cookie key that the server gets in the middle of `duration_us`. `replace`: instead of the old
     key; `add`: in addition, so that old cookies stay valid. null: no new key."""
     flood: Flood | None = None
-    """A SYN flood during the transactions. Half-open connections remain: no load may follow in the job."""
+    """A SYN flood during the transactions. Half-open connections remain, so no load may follow in the job."""
 
 
 class LoadSpec(Part):

@@ -112,8 +112,8 @@ class TlsSession(RecordPart):
     """A connection's TLS handshake, reported by the built-in loader, or by the origin for other clients."""
 
     secured_ns: Nanoseconds
-    """The end of the handshake at the client, as the loader or Chromium reports it. For other clients, the
-    time at which the client would have sent its last handshake message if nothing had delayed the message."""
+    """The end of the handshake at the client, if the loader or Chromium reports it. Otherwise, the time when
+    the client would have sent its last handshake message if nothing had delayed the message."""
     version: TlsVersion
     cipher: str
     """The cipher in rustls' spelling: IANA's name, but with `TLS13_` for 1.3 where IANA has `TLS_`. For QUIC,

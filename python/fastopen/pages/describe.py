@@ -95,7 +95,7 @@ def registrable_domain(host: str) -> str:
 
 def third_parties(page: Page) -> dict[str, int]:
     """Map the registrable domain of each third party to its number of requests, the largest number first. Any
-    domain except that of the page's first resource is a third party, even one of the same owner."""
+    domain except that of the page's first resource is a third party, even one with the same owner."""
     domains = [registrable_domain(resource.host) for resource in page.resources]
     return _counted(domain for domain in domains if domain != domains[0])
 

@@ -97,7 +97,7 @@ class Resource(BaseModel):
     """Index of the resource that made the client request this one. The index must be smaller than this
     resource's own. null only for the root."""
     initiator_at_bytes: Bytes | None = None
-    """Body bytes of the initiator that must arrive before the client knows of this resource; null: all."""
+    """Body bytes of the initiator that must arrive to reveal this resource; null: the whole response."""
     pushed: bool = False
     """True if the server pushed the resource. In a replay, the loader then knows of the resource as soon as
     the loader queues the initiator's request, and ignores `initiator_at_bytes`."""

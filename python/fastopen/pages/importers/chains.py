@@ -12,7 +12,7 @@ _PREFLIGHT_WAIT_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Find the request that followed each redirect or CORS preflight, and link the request to it (`before`).
+    """Set `before` of each request that followed a redirect or CORS preflight to that redirect or preflight.
     If the request seems to start before the redirect or preflight ended, correct the request's times."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):

@@ -109,7 +109,7 @@ class Graph:
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
         """Parse the response of exchange `index`. Return (index, link to initiator) of each recorded request
-        to which it refers, in order. Update `linked` (hyperlinks) and `alternatives` (other URLs)."""
+        to which it refers, in order. Update `linked` (by hyperlinks) and `alternatives` (other URLs)."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -182,7 +182,7 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if exchange `index` is a GET, and one of the exchanges `others` is a GET of its URL."""
+        """Return True if exchange `index` and one of the exchanges `others` are GETs of the same URL."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

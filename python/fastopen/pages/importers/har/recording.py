@@ -247,7 +247,7 @@ def _read(
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries over a day from the median start (wrong clock) to the start of the previous entry."""
+    """If an entry starts over a day from the median (wrong clock), move it to the previous entry's start."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
