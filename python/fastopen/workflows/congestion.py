@@ -46,7 +46,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """Return a minimal job that uses a congestion control, and fails if the kernel lacks this control."""
+    """Return a minimal job that uses a congestion control. The job fails if the kernel lacks this control."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
     free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

@@ -86,8 +86,8 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines (real or virtual time) that a run needs. `environment` describes machine, programs,
-    kernel."""
+    """The engines that a run needs: `host` for real time, `virtual` for virtual time, or both. `environment`
+    describes the machine, the programs and the kernel."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
@@ -110,11 +110,11 @@ class EngineSet:
     ) -> "EngineSet":
         """Set up the engines that a plan needs.
 
-        `kernel` names the user's kernel for virtual time. `parallel` is the number of networks emulated at
-        once. For a resumed run, `recorded` is the environment in which the run was started. `store` is the
-        folder or URL of a store of results. `executor` runs loads in virtual time instead of this process.
-        Raises InputError if the kernel's name, store or executor cannot be used. Raises MachineError if the
-        program that emulates networks, or a kernel, is missing."""
+        `kernel` is the user's choice of kernel for virtual time. `parallel` is the number of networks
+        emulated at once. For a resumed run, `recorded` is the environment in which the run was started.
+        `store` is the folder or URL of a store of results. `executor` runs loads in virtual time instead of
+        this process. Raises InputError if the kernel's name, store or executor cannot be used. Raises
+        MachineError if the program that emulates networks, or a kernel, is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()

@@ -61,7 +61,7 @@ def explain(
     virtual time under many sets of the possible conditions (`space`). `jobs` is the number of networks
     emulated at once. `watch` receives the number of finished page loads and the number planned so far.
     `known` contains times of earlier loads, by default those in the user's cache folder. Raises InputError if
-    conditions are invalid or no figures are published, and MachineError without a kernel for virtual time."""
+    conditions are invalid or no figures are published, MachineError if no kernel for virtual time exists."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
@@ -219,7 +219,7 @@ class RigSearch:
                 row.take_fit(self._fits[key])
 
     def measure(self, rows: Sequence[PageOnRig]) -> None:
-        """Load pages without and with TFO. Set each page's mean times, and the client's fitted time."""
+        """Load pages without and with TFO. Set mean times and, if fitted, the client's processing time."""
         asked = (
             (row, network, arms, DRAWS)
             for row in rows

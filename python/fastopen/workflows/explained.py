@@ -72,7 +72,7 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        """Return the number of savings that agree with published ones, without `cells_of_other_tables`."""
+        """Return the number of savings that agree with published ones, except in `cells_of_other_tables`."""
         return len(self.agreeing_cells - self.cells_of_other_tables)
 
     @property
@@ -202,8 +202,8 @@ class Explained:
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
         """Return the published results for which the test condition `one` by itself changes whether the
-        measured saving agrees. An item is (published result, saving measured without any condition in
-        percent, saving measured under only `one`). The list is empty if `one` was not tried by itself."""
+        measured saving agrees. An item is (published result, measured saving in percent without any
+        condition, the same under only `one`). The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -306,7 +306,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig (test conditions) with all sourced properties, each with its first sourced value."""
+    """Return the rig (test conditions) of all properties with a source, each with its first such value."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 

@@ -108,7 +108,7 @@ class PageOnRig:
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
         """Return the indices of three networks: the second differs from the first only in the RTT, the third
-        only in the rates; None without such networks. `by_time` lists the networks in order of load time."""
+        only in the rates; None without such networks. `by_time` lists all indices by ascending load time."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.reproduction.off.networks
@@ -171,8 +171,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set `added_ms`, the client's assumed processing time, if it is fitted: the published time without
-        TFO (`off_ms`, keyed by network index) minus the measured one over the same network, at least 0."""
+        """Set `added_ms`, the client's processing time, if it is fitted: over one network, the published load
+        time without TFO (`off_ms`, in ms, keyed by network index) minus the measured one, at least 0."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

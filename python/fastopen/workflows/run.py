@@ -76,7 +76,7 @@ class RunOptions:
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     samples_by_default: bool = False
     inputs: Sequence[str | Path] = ()
-    """Files and folders of pages. A resumed run reads only the recorded bodies in them."""
+    """Files and folders of pages, read with the next three options. A resumed run reads only their bodies."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -127,7 +127,7 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""A function that receives a run to be executed, and returns a context manager of its event handler."""
+"""A function that receives a run before its execution, and returns a context with the run's event handler."""
 
 
 @dataclass(frozen=True)

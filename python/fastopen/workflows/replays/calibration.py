@@ -205,7 +205,7 @@ def _remove_needless(search: _Search) -> _Steps:
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`. The
-    errors are assumed Laplace-distributed with mean absolute value `error_us`, by default their own."""
+    errors are assumed to be Laplace-distributed with mean absolute value `error_us`, by default their own."""
     # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
@@ -265,7 +265,7 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """Return the page, changed to fit its recording better. `found` contains the differences between the
     recording and a load of the page. Server think times change by the share `part` (0 to 1) of the difference
-    in waits, up to their maximum in `most` (µs). Positions of references change by the full difference."""
+    in waits, up to their maximum in `most` (µs). Positions of references change by their full error."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 

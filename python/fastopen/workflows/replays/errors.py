@@ -176,7 +176,7 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 class ValidatedReplay:
     """A replay of a recorded page, with its load time, to judge its accuracy. `cause` is the step on the
     critical path that differs most from the recording, if by at least WORTH_SAYING_MS. `lookups_ms` lists the
-    (recorded, replayed) durations of each name lookup in ms; 0 if no lookup was recorded."""
+    (recorded, replayed) durations of each name lookup in ms; recorded is 0 if no lookup was recorded."""
 
     replay: Replay
     replayed_ms: float

@@ -1,4 +1,4 @@
-"""Derive a network and a page from a recording, to replay the recorded page load over that network.
+"""Derive a page and the recorder's network from a recording, to replay the page load over that network.
 
 docs/measurements/replays.md lists the rules.
 
@@ -76,7 +76,7 @@ class Rules:
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let HTTP/1.1 requests wait for a connection as recorded. If False, use six connections to each host."""
+    """Let HTTP/1.1 requests wait for a connection as recorded. If False, limit a host to six connections."""
     names: NameLookup = "none"
     """The protocol of emulated name lookups. With `none`, lookups only delay requests, as recorded."""
 
@@ -266,8 +266,8 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
     """Return the network, with a DNS resolver if `rules.names` requires one. The resolver's RTT is the
-    shortest recorded lookup that no cache answered. Raises InputError for the page `name` without such a
-    lookup."""
+    shortest recorded lookup that no cache answered. Raises InputError about the page `name` if there is no
+    such lookup."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
