@@ -64,7 +64,7 @@ pub struct Report {
     pub traffic: Traffic,
     /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
-    /// Growth of the network namespace's Fast Open counters, which also reflect other processes.
+    /// Growth of the network namespace's Fast Open counters during the command, due to any process.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
@@ -73,7 +73,7 @@ pub struct Report {
     pub connections: Option<Vec<Connection>>,
 }
 
-/// A connection, with the `TCP_INFO` that it had when it ended, or when the command ended.
+/// A connection, with its `TCP_INFO` when it ended or, if it was still open, when the command ended.
 #[derive(Debug, Serialize)]
 pub struct Connection {
     /// The client's port; null if it is unknown.
@@ -105,7 +105,7 @@ impl Connection {
 pub struct Traffic {
     /// The counts of all connections.
     pub total: Tally,
-    /// The counts of each peer (server), the peers with the most connections first.
+    /// The counts of each peer (server), in descending order of the number of connections.
     pub peers: Vec<Peer>,
     /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,

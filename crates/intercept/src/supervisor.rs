@@ -115,8 +115,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits until there is work or `other` is readable. Does the work: answers a system call, counts closed
-    /// sockets, sends deferred SYNs. Returns true if `other` is readable, and does not read it.
+    /// Waits until there is work or the descriptor `other` is readable. Does the work: answers a system call,
+    /// counts closed sockets, sends deferred SYNs. Returns true if `other` is readable, without reading it.
     pub(crate) fn step(&mut self, other: BorrowedFd<'_>) -> io::Result<bool> {
         let mut descriptors = vec![other, self.events.as_fd()];
         // Once all processes have ended, the listener is always ready (POLLHUP).

@@ -96,7 +96,7 @@ impl Drop for Watch {
     }
 }
 
-/// Answers the command's intercepted system calls and `requests` for connections, until [`Watch`] is dropped.
+/// Answers intercepted system calls, and `requests` for the list of connections, until [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
     loop {
         supervisor.step(waker.as_fd())?;

@@ -1,5 +1,5 @@
 //! Tests programs under interception in a separate network namespace: their behaviour, the kernel's counters,
-//! and remaining processes.
+//! and processes that outlive the command or the supervisor.
 //!
 //! Each test runs itself again inside the namespace, as a separate process.
 

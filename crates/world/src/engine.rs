@@ -20,8 +20,8 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock, instead of sleeping, before a
-/// packet is due. Even in a virtual machine, a sleep seldom overruns by more than this. Returns 0 in virtual
-/// time, which advances only while all threads sleep.
+/// packet is due. Even in a virtual machine, a sleep seldom overruns by more than this time. Returns 0 in
+/// virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 200_000,
@@ -51,8 +51,8 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval, in nanoseconds, between the intercepted requests that this program lets
-/// Chromium send. In virtual time, this is about the interval between requests of a burst in real time.
+/// Returns the minimum interval in ns at which this program lets Chromium send intercepted requests: 0 in
+/// real time; in virtual time, about the interval between requests of a burst in real time.
 pub fn request_spacing_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => 0,

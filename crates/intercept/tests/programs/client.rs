@@ -1,5 +1,4 @@
-//! A program without any code for TCP Fast Open: `client MODE ADDRESS COUNT`. The tests compile it statically
-//! and dynamically.
+//! A program without code for TCP Fast Open: `client MODE ADDRESS COUNT`. Linked statically and dynamically.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -92,7 +92,7 @@ struct DirectionCounters {
     frame: Frame,
     /// Number of bytes of the frame's payload that are still to come.
     left: usize,
-    /// Set if the HEADERS frame had `END_STREAM`. Its last CONTINUATION then ends the stream.
+    /// Set if the HEADERS frame had `END_STREAM`. The frame's last CONTINUATION then ends the stream.
     header_ends_stream: bool,
 }
 

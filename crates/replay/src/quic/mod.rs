@@ -42,7 +42,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the algorithm that the kernel calls `name`; `None` for other names, such as `bbr`.
+    /// Returns the congestion control that Linux calls `name`; `None` if it is not supported, such as `bbr`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),

@@ -116,8 +116,9 @@ impl Timer {
         Self { at_ns, number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at the deadline. If it is set to an earlier time, keeps that time:
-    /// the task wakes early and must set it again. This saves work, as most packets postpone a deadline.
+    /// Sets the timer to wake a task at the deadline. If the timer is already set to an earlier time, keeps
+    /// that time: the task wakes early and must then call this function again. This saves work, as most
+    /// packets postpone a deadline.
     pub(super) fn arm(&mut self, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {
@@ -148,7 +149,7 @@ impl Drop for Timer {
 }
 
 /// Runs before the thread waits: wakes the tasks of [`wake_before_wait`], sends all datagrams, and sets the
-/// alarm to the first deadline, unless it is already set to an earlier time.
+/// alarm to the first deadline, unless the alarm is already set to an earlier time.
 fn before_wait() {
     let waking = REACTOR.with_borrow_mut(|reactor| {
         reactor.turn += 1;

@@ -158,7 +158,7 @@ pub enum Version {
 pub enum KeyShare {
     /// `X25519MLKEM768` and X25519, as in browsers since 2024: the `ClientHello` does not fit into a SYN.
     X25519MlKem768,
-    /// Only ML-KEM-1024: 1,568 bytes.
+    /// Only ML-KEM-1024, with a key share of 1,568 bytes: the `ClientHello` does not fit into a SYN.
     MlKem1024,
     /// Only X25519: the `ClientHello` fits into a SYN.
     X25519,

@@ -22,8 +22,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns a client's bytes: preface and SETTINGS, then a request with a body, and a request whose
-/// header section spans two frames.
+/// Returns a client's bytes: preface, SETTINGS, a request with a body, and one with a CONTINUATION frame.
 fn requests() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     [

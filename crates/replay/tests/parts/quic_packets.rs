@@ -2,8 +2,7 @@
 
 use fastopen_replay::quic::packets::PacketCounts;
 
-/// Returns a packet with a long header of type `kind` and a payload of `payload` bytes. Only an Initial
-/// packet (0) has a token.
+/// Returns a long-header packet of type `kind` with a `payload`-byte payload. Only Initial (0) has a token.
 fn long(kind: u8, token: &[u8], payload: usize) -> Vec<u8> {
     let mut packet = vec![0xc0 | (kind << 4), 0, 0, 0, 1, 4, 1, 2, 3, 4, 2, 5, 6];
     if kind == 0 {

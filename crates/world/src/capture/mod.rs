@@ -54,8 +54,8 @@ impl Capture {
         self.keys.take();
     }
 
-    /// Returns a pcapng file of the packets that were captured at both ends up to `unix_ns`, and the number
-    /// of dropped packets. The file contains `comment`, and names for the addresses of `hosts` and `client`.
+    /// Returns a pcapng file of the packets captured at client and origins up to `unix_ns`, and the number of
+    /// dropped packets. The file contains `comment`, and names for the addresses of `hosts` and `client`.
     pub fn end_load(
         &self,
         comment: &str,

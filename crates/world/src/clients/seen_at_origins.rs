@@ -163,7 +163,7 @@ impl<'a> ConnectionRecords<'a> {
     }
 
     /// Returns the record of a TLS handshake. Estimates when the handshake ended at the client, from the time
-    /// at the origin and the link's delays to the origin (`up_ns`) and back (`down_ns`).
+    /// of the origin's report and the link's delays to the origin (`up_ns`) and back (`down_ns`).
     fn session(&self, handshake: &TlsHandshake, (up_ns, down_ns): (u64, u64)) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;

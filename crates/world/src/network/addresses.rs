@@ -29,8 +29,8 @@ pub const fn origin_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the client's address with this number. The client has address 0 before the first load, and
-/// address n in load n, counted from 1. Transactions use the next addresses below [`CLIENT_ADDRESSES`].
+/// Returns the client's address with this number. The client has address 0 before the first load, and address
+/// n in load n, counted from 1. Transactions use the numbers after those, below [`CLIENT_ADDRESSES`].
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }

@@ -121,8 +121,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Returns the counts of a direction. `queue` contains the statistics of the first router, whose disciplines
-/// are `in_queue`, and `wire` contains those of the second router.
+/// Returns the packet counts of one direction. `queue` contains the statistics of the first router, whose
+/// queueing disciplines are `in_queue`, and `wire` contains those of the second router.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -74,7 +74,8 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// Returns packet counts since the last [`Forwarder::configure`], and the lateness since the last report.
+    /// Returns packet counts since the last [`Forwarder::configure`], and the lateness of packets since the
+    /// last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }

@@ -17,8 +17,8 @@ pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     /// Mounts a hosts file and other settings over the machine's files. Fails if names do not resolve as in
-    /// the hosts file. `resolver` is a DNS server's address, and true if programs query it over TCP. Without
-    /// a DNS server, the hosts file lists all `hosts`. Programs trust only `authority`, if it is given.
+    /// the hosts file. `resolver` is a DNS server's address, and a flag: true if programs query it over TCP.
+    /// Without a DNS server, the hosts file lists all `hosts`. Programs trust only `authority`, if given.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,

@@ -14,7 +14,7 @@ const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core reserved for the server, and the other cores. The thread that drops this may use all cores again.
+/// The core reserved for the server, and the other cores. A thread that drops this value may use them all.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,

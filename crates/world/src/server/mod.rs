@@ -1,6 +1,6 @@
-//! Runs an external server: a command that serves some hosts of the page on [`PORT`] of their addresses. The
-//! built-in origins listen on [`UPSTREAM_PORT`] of all hosts' addresses. The server can forward requests to
-//! them, and clients connect to them directly for the hosts that the server does not serve.
+//! Runs an external server: a command that serves some of the page's hosts on port [`PORT`] of their
+//! addresses. The built-in origins listen on port [`UPSTREAM_PORT`] of all hosts. The server can forward
+//! requests to them, and clients connect to them directly for the hosts that the server does not serve.
 
 mod files;
 mod sockets;
@@ -115,7 +115,7 @@ impl Server {
         Ok(())
     }
 
-    /// Prepares the server for a load: if the job requests this, enables Fast Open on listeners without it.
+    /// Prepares the server for a load: enables Fast Open on listeners without it, if the job requests this.
     /// Fails if the server no longer listens at the addresses of all its hosts.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(reason) = self.failure()? {

@@ -31,7 +31,7 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in bytes, in addition to what the jobs need. The host allocates only used pages.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Size in bytes of the temporary file system, beyond the file in it that holds User-Mode Linux's memory.
+/// Size in bytes of the temporary file system, on top of the file in it with User-Mode Linux's memory.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Environment variable for the maximum real time in seconds without output of User-Mode Linux.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
@@ -155,8 +155,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process with Landlock to the files in `view`. If the host's kernel lacks Landlock and
-/// the task runs external programs, fails with the error of entering new namespaces (`entered`), if any.
+/// Restricts this process with Landlock to the files in `view`. If the host's kernel lacks Landlock and the
+/// task runs external programs, returns `entered`, the result of entering new namespaces.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }
@@ -380,7 +380,8 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Returns the jobs' JSON with each `origins.bodies_file` replaced by its path in the kernel, from `places`.
+/// Returns the jobs' JSON with each `origins.bodies_file` replaced by the path of the file in the guest
+/// kernel. `places` maps paths on the host to these paths.
 fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

@@ -22,7 +22,7 @@ use crate::sandbox::program::how_ended;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Time in nanoseconds for which User-Mode Linux may use a core at a time, if other threads want the core.
+/// Maximum time, in ns, that User-Mode Linux runs on a core before other threads that want the core get it.
 const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum time to wait for the rest of the console output after the kernel has ended.
@@ -32,7 +32,7 @@ const CONSOLE_TAIL_LINES: usize = 6;
 /// with an even number. Errors do not quote this line.
 const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 
-/// A file to which the kernel writes a command's output, to copy to a standard stream of this process.
+/// A file to which the kernel writes a command's output, and the standard stream to which it is copied.
 pub(super) struct Stream {
     pub(super) name: &'static str,
     from: BufReader<File>,

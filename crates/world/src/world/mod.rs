@@ -93,7 +93,7 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 pub struct Ran<T> {
     /// The return value of the function that ran in the emulated network.
     pub result: T,
-    /// The packets captured at both ends, if the job requests them.
+    /// The packets captured at the client and the origins, if the job requests them.
     pub packets: Option<Packets>,
     /// An error message for each server command that had ended with an error when the function returned.
     pub failed_servers: Vec<String>,
@@ -150,7 +150,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the emulated network of a job. `serve` is for `fastopen shell`; None to measure page loads.
+    /// Builds a job's emulated network. `serve` lists servers for `fastopen shell`; None for measurements.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.

@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Command-line flags of Chromium. Most without a comment suppress windows or the browser's own requests.
+/// Chromium's flags. Most flags without a comment suppress windows or requests by the browser itself.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network
@@ -118,7 +118,7 @@ impl Browser {
         self.open_tab(loading)
     }
 
-    /// Opens an empty tab in the browser context. Sets up its cache use, script and request interception.
+    /// Opens an empty tab in the browser context, with the job's cache use, script and request interception.
     pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": self.context});
         text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.tab_id);
@@ -185,7 +185,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag to use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
+/// Returns the flag to use QUIC for all origins with HTTP/3, and no others, without waiting for `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

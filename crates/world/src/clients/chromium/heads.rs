@@ -51,8 +51,8 @@ impl<'a> HeadPadder<'a> {
         Self { loading, resources, next_ns: 0, page, frames, client_hints: 0 }
     }
 
-    /// Sleeps until the next paused request may continue. Requests continue one by one, because otherwise
-    /// chance would decide if a request on an open connection or the SYN of a new connection is sent first.
+    /// Sleeps until the next paused request may continue. Requests continue one at a time. Otherwise, it
+    /// would be random whether a request on an open connection or the SYN of a new connection is sent first.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);

@@ -45,7 +45,7 @@ pub struct Chromium {
 }
 
 /// Returns true if the browser may use its HTTP cache: for a repeat view, or with recorded response bodies.
-/// In first views of a synthetic page, a cache would suppress requests that were recorded twice.
+/// In first views of a synthetic page, a cache would suppress the second of two identical recorded requests.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }

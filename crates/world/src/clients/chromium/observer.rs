@@ -24,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Takes the next resource, in page order, with the method and URL of a `Network.Request`. Returns its
-    /// index and false; if all are taken, the last one's index and true; if the page has none, None.
+    /// Takes the page's next resource with the method and URL of a `Network.Request`. Returns its index and
+    /// false. If all of them are already taken, returns the last one's index and true; if none exist, None.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;

@@ -68,7 +68,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Returns the finished lookup of `host`, which ends now. `outcome` is `Ok(None)` after a timeout.
+    /// Returns the result of a lookup of `host` that ends now. `outcome` is `Ok(None)` after a timeout.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -223,7 +223,7 @@ impl Pending {
 
 /// The sending half of the connection to the resolver.
 enum Queries {
-    /// DNS queries for addresses of this IP version, each preceded by its length, over TCP or TLS.
+    /// DNS queries for addresses of the given IP version, each preceded by its length, over TCP or TLS.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
     Https(Https),
 }

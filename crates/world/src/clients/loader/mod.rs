@@ -132,7 +132,7 @@ struct Endpoint {
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
 enum LookupState {
-    /// The lookup is under way, and these connections wait for the resolver's answer.
+    /// The lookup is under way, and the listed connections wait for the resolver's answer.
     Asked(Vec<Waiting>),
     Known(IpAddr),
     Failed,

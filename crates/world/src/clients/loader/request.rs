@@ -77,7 +77,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// Returns a priority like Chromium's. Resources that are displayed while they arrive are incremental.
+/// Returns a request's priority, as in Chromium. Resources displayed while they arrive are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

@@ -57,9 +57,10 @@ pub struct Session {
     pub servers: Vec<ServeCommand>,
     /// Wall clock at the start, in seconds since 1970.
     pub start_s: i64,
-    /// Folder whose files are copied to the host's folder of the same name at the end.
+    /// Folder whose files are copied to the host's folder of the same name when the command has ended.
     pub output: Option<PathBuf>,
-    /// True if standard output and standard error are the same file. One pipe then keeps the order of writes.
+    /// True if standard output and error are the same file. They then share a pipe, to keep the order of
+    /// writes.
     pub one_output: bool,
 }
 

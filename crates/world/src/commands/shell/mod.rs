@@ -40,7 +40,7 @@ struct Plan {
     servers: Vec<ServeCommand>,
     /// Open descriptor to which captured packets are written; None if the job captures no packets.
     packets: Option<u32>,
-    /// Folder on the host for the command's files; in virtual time, copied there when the command ends.
+    /// Host folder for the command's files. In virtual time, they are copied there when the command ends.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
@@ -168,7 +168,7 @@ fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {
     Ok(place(one)? == place(other)?)
 }
 
-/// Returns the files that an isolated command may see: the system's, the command's program, and the job's.
+/// Returns the files that an isolated command may see: the system's and the job's files, and its program.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

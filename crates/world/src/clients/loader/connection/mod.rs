@@ -216,8 +216,8 @@ pub(super) async fn open(
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
-/// Connects a socket to `address`, without the system call that tokio's `connect` makes to read the socket's
-/// error even if there is none. This call is slow in User-Mode Linux.
+/// Connects a socket to `address`. Unlike tokio's `connect`, reads the socket's error only if there is one,
+/// because the system call that reads the error is slow in User-Mode Linux.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
@@ -252,7 +252,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number of body bytes received.
+    /// Reports body bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number received so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if let Some(bytes) = self.progress.then(so_far).filter(|bytes| *bytes > self.response.body_bytes) {
             self.connection.report(Report::Progress { resource: self.response.resource, bytes });
