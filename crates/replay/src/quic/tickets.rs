@@ -19,7 +19,7 @@ use crate::lock;
 pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
     tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
-    /// Numbers of session tickets and of address tokens received.
+    /// Counts of the session tickets and of the address tokens that have been received.
     pub(super) received: watch::Sender<(usize, usize)>,
 }
 

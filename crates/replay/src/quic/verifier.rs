@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 tokio::task_local! {
-    /// True once the server has sent a certificate on a client's connection. The connection's tasks share it.
+    /// True once the server has sent a certificate on a client's connection, whose tasks share this flag.
     pub(super) static CERTIFIED: Arc<AtomicBool>;
 }
 

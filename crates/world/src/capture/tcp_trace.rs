@@ -60,7 +60,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples open sockets until `stop.wake()` is called. Above `MOST` samples, halves their number and rate.
+/// Samples open sockets until `stop.wake()` is called. Above `MOST` samples, drops half and halves the rate.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut samples = Samples::new();
     let mut next_ns = monotonic_ns();

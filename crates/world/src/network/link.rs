@@ -47,8 +47,8 @@ impl Link {
         }
     }
 
-    /// Returns packet counts since the last [`Link::configure`]. A link in this program also returns the
-    /// lateness of the packets since the last report (see `program_link`).
+    /// Returns packet counts since the last [`Link::configure`]. If this program emulates the link, also
+    /// returns the lateness of the packets since the last report (see `program_link`).
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),
