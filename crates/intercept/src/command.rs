@@ -297,7 +297,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns true if `pid` is this process, its child, or a later descendant.
+/// Returns true if `pid` is this process or one of its descendants.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

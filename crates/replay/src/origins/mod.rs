@@ -75,7 +75,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Starts the servers on a thread inside `namespace`. The servers are listening when it returns.
+    /// Starts the servers on a thread inside `namespace`. When this function returns, they are listening.
     ///
     /// # Errors
     /// Returns an error if the thread cannot enter the namespace or listen on a port.

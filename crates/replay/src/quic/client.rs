@@ -63,7 +63,7 @@ impl Connected {
 
 impl QuicClient {
     /// Creates a client that trusts only `authority` and has no tickets yet, with room for tickets of `hosts`
-    /// hosts. If `early` is true, it uses tickets to send early data. `clock` determines the age of tickets.
+    /// hosts. If `early` is true, tickets are used to send early data. `clock` determines the age of tickets.
     ///
     /// # Errors
     /// Returns an error if the authority's certificate is invalid.

@@ -32,7 +32,7 @@ pub const DATAGRAM_BYTES: u16 = 1200;
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// The supported congestion control algorithms. Both quinn and Linux have them.
+/// The supported congestion control algorithms, which quinn and Linux both implement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
     /// CUBIC (RFC 9438).

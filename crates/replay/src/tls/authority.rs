@@ -147,7 +147,7 @@ impl Authority {
     }
 }
 
-/// Returns `bytes` bytes of padding for a certificate. They are the same in each run.
+/// Returns `bytes` bytes of padding for a certificate. The bytes are the same in each run.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()

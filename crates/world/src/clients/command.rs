@@ -20,7 +20,7 @@ pub struct CommandLine {
 }
 
 struct Run {
-    /// The command's process. Dropped before `watch`, which handles some of its system calls.
+    /// The command's process. Dropped before `watch`, which handles some system calls of the process.
     _program: Program,
     watch: Watch,
     start_ns: u64,

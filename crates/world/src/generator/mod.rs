@@ -56,7 +56,7 @@ pub struct Load {
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Performs the transactions of `load`, from the addresses of `sources`, and returns the outcome. Calls
-/// `halfway` once, after half of the duration. If this call fails, stops and returns its error.
+/// `halfway` once, after half of the duration. If `halfway` fails, stops and returns its error.
 pub fn run(
     load: &Load,
     sources: Sources,

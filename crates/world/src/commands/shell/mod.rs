@@ -27,7 +27,7 @@ usage: fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- CO
 Runs COMMAND in the world of a job; --kernel runs it on that User-Mode Linux kernel, in virtual time. PLAN and
 REPORT are open descriptors: the plan (JSON) is read from one, JSON Lines are written to the other.";
 
-/// Hint to print after a command has failed, because it may have tried to change its user.
+/// Hint to print after a command has failed, because the command may have tried to change its user.
 const ONE_USER: &str = "fastopen shell: the world has one user id, so programs that change their user fail \
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";

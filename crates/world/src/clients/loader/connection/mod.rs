@@ -275,7 +275,7 @@ impl Exchange {
         });
     }
 
-    /// Reports the end of the request. `measure` completes its record. For `outcome`, see [`Report::End`].
+    /// Reports the end of the request. `measure` completes the record. For `outcome`, see [`Report::End`].
     pub(super) fn end(self, outcome: Result<bool, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
