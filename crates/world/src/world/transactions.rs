@@ -195,7 +195,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the sources of the SYN flood; empty without a flood. Makes the client ignore replies to the SYNs.
+    /// Returns a SYN flood's sources; empty without a flood. Makes the client ignore replies to the SYNs.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
