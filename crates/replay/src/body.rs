@@ -138,8 +138,7 @@ impl Body for SizedBody {
     }
 }
 
-/// Paces a body that a server produces over time: the first bytes at once, the last bytes after a duration. A
-/// clone starts from the beginning.
+/// Paces a body: the first bytes are due at once, the last after a duration. A clone starts at the beginning.
 struct Pacer {
     total: u64,
     duration_ns: u64,

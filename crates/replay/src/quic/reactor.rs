@@ -116,9 +116,8 @@ impl Timer {
         Self { at_ns, number, set_ns: None }
     }
 
-    /// Sets the timer to wake a task at the deadline. If the timer is already set to an earlier time, keeps
-    /// that time: the task wakes early and must then call this function again. This saves work, as most
-    /// packets postpone a deadline.
+    /// Sets the timer to wake a task at the deadline. Keeps an earlier time if one is set: the task then
+    /// wakes early and must set the timer again. This saves work, as most packets postpone a deadline.
     pub(super) fn arm(&mut self, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=self.at_ns).contains(set_ns));
         if earlier.is_none() {

@@ -96,8 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection. Returns its sending half, and the task that drives the connection.
-    /// `early` is the state of early data.
+    /// Starts HTTP/3 on a connection. Returns the sending half, and the task that drives the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
