@@ -64,7 +64,7 @@ pub struct Report {
     pub traffic: Traffic,
     /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
-    /// Growth of the network namespace's Fast Open counters during the command, due to any process.
+    /// Growth of the network namespace's Fast Open counters during the command, by any process in it.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
@@ -120,7 +120,7 @@ pub struct Traffic {
 /// The counts of the connections to one peer.
 #[derive(Debug, Serialize)]
 pub struct Peer {
-    /// Address and port; `others` for all peers after the first thousand.
+    /// Address and port; `others` for all peers after the first thousand, and for unknown addresses.
     pub peer: String,
     /// The counts of the connections to this peer.
     #[serde(flatten)]

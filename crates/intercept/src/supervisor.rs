@@ -361,7 +361,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the tally of a server's connections. All servers after the first [`PEERS`] share one tally.
+    /// Returns a server's tally. Servers after the first [`PEERS`] and unknown servers share one tally.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()

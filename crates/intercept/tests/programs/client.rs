@@ -1,4 +1,4 @@
-//! A program without code for TCP Fast Open: `client MODE ADDRESS COUNT`. Linked statically and dynamically.
+//! A program without Fast Open code: `client MODE ADDRESS COUNT`. Tests link it statically and dynamically.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -42,7 +42,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the congestion control that Linux calls `name`; `None` if it is not supported, such as `bbr`.
+    /// Returns the algorithm that Linux calls `name`; `None` for unsupported algorithms, such as `bbr`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),

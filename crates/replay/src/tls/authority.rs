@@ -29,7 +29,7 @@ const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// Maximum number of attempts to pad a certificate exactly: padding can also lengthen DER's length fields.
+/// Maximum attempts to pad a certificate to an exact size: padding can also lengthen DER's length fields.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys for each emulated network, but certificates of fixed sizes.

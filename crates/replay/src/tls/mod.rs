@@ -64,7 +64,7 @@ pub struct Settings {
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
-    /// The certificate compression that client and origins support (RFC 8879).
+    /// The certificate compression that the page loader and the origins support (RFC 8879).
     pub certificate_compression: CertificateCompression,
     /// The page loader's use of Encrypted `ClientHello`.
     pub ech: Ech,

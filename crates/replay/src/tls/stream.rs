@@ -247,7 +247,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Copies decrypted data to `room`, early data first. Returns the size in bytes; 0 at the stream's end.
+    /// Copies decrypted data to `room`, early data first. Returns the number of bytes copied; 0 at the end.
     fn read_plaintext(&mut self, room: &mut [u8]) -> Poll<io::Result<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();

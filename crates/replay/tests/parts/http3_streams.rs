@@ -15,7 +15,7 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use tokio::sync::watch;
 
-/// Returns a client's connection on which a server's stream has arrived, and values that keep it open.
+/// Returns a client's loopback connection on which a server's stream has arrived, and values to keep it open.
 async fn with_a_stream_of_the_server() -> (Connection, impl Sized) {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let settings = Settings::default();

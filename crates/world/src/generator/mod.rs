@@ -24,7 +24,7 @@ use crate::contract::Arrivals;
 use crate::evidence::transactions::Outcome;
 
 const MOST_AT_ONCE: usize = 20_000;
-/// Maximum wait in ns for the last transactions: enough for SYN retransmissions after 1, 2 and 4 s.
+/// Maximum time in ns for the last transactions to end: enough for SYN retransmissions after 1, 2 and 4 s.
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events that one call of `epoll_wait` returns.
 const EVENTS: usize = 256;

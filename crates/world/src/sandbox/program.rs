@@ -84,7 +84,7 @@ impl Home {
     }
 
     /// Returns a function that restricts the calling thread and programs that it starts: they can write only
-    /// to this folder, and use UNIX sockets only if `isolated` is true, which hides the machine's sockets.
+    /// to this folder, and use UNIX sockets only if `isolated` is true (the machine's are then hidden).
     pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))

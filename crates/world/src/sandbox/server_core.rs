@@ -14,7 +14,7 @@ const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core reserved for the server, and the other cores. A thread that drops this value may use them all.
+/// The server's reserved core, and the other cores. A thread that drops this value may use all cores again.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,

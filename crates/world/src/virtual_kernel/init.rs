@@ -49,7 +49,7 @@ pub fn run_scripts(folder: &str) -> ! {
     init::power_off()
 }
 
-/// Mounts the system's file systems and the host's `folder`. Returns the jobs' JSON and the file for records.
+/// Mounts the system's file systems and the host's `folder`. Returns its jobs (JSON) and file for records.
 pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;

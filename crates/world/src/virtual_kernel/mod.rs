@@ -31,7 +31,7 @@ use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in bytes, in addition to what the jobs need. The host allocates only used pages.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Size in bytes of the temporary file system, on top of the file in it with User-Mode Linux's memory.
+/// Size in bytes of the temporary file system, not counting the file in it that holds the kernel's memory.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Environment variable for the maximum real time in seconds without output of User-Mode Linux.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";

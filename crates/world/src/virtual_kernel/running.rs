@@ -22,7 +22,7 @@ use crate::sandbox::program::how_ended;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock when User-Mode Linux starts, in nanoseconds since 1970. Each job then sets the wall clock.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Maximum time, in ns, that User-Mode Linux runs on a core before other threads that want the core get it.
+/// Maximum time in ns for which User-Mode Linux runs on a core that other threads are waiting for.
 const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum time to wait for the rest of the console output after the kernel has ended.

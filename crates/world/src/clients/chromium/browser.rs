@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Chromium's flags. Most flags without a comment suppress windows or requests by the browser itself.
+/// Chromium's command-line flags. Most flags without a comment suppress windows or Chromium's own requests.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // `DevTools` messages do not pass through the client's network

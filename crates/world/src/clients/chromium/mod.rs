@@ -26,7 +26,7 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Idle time in ns after the load event that ends a load: no request is in flight and no browser event
+/// Idle time in ns that ends a load after its load event: no request is in flight, and no browser event
 /// arrives. A synthetic page adds the longest emulated processing time of a resource not requested yet.
 const QUIET_NS: u64 = 1_000_000_000;
 

@@ -168,7 +168,7 @@ fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {
     Ok(place(one)? == place(other)?)
 }
 
-/// Returns the files that an isolated command may see: the system's and the job's files, and its program.
+/// Returns the files that an isolated command may see: its program, the system's files and the job's files.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

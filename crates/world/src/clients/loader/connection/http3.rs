@@ -96,7 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 on a connection. Returns the sending half, and the task that drives the connection.
+    /// Starts HTTP/3 with early data in state `early`. Returns the connection's sending half and driver task.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,

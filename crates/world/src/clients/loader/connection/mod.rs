@@ -252,7 +252,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports body bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number received so far.
+    /// Reports bytes of an incomplete HTTP/2 DATA frame. `so_far` returns the number of body bytes so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if let Some(bytes) = self.progress.then(so_far).filter(|bytes| *bytes > self.response.body_bytes) {
             self.connection.report(Report::Progress { resource: self.response.resource, bytes });
