@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 
 
 def _machines_kernel() -> Path | None:
-    """Return the kernel that fastopen finds on this machine; None if none. Fixtures hide it from tests."""
+    """Return the kernel that fastopen finds on this machine, if any. Fixtures hide this kernel from tests."""
     try:
         return kernels.find().path
     except MachineError:
@@ -138,6 +138,6 @@ def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 @pytest.fixture(name="fake_world_of_module", scope="module")
 def _fake_world_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
-    """Yield the fake world for a module, for runs that several tests read and none changes."""
+    """Yield the fake world for a whole module, for runs that several tests read and no test changes."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield fake_world_in(tmp_path_factory.mktemp("fake-world"), monkeypatch)

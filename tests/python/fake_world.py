@@ -59,7 +59,7 @@ def hang() -> None:
 
 
 def misbehave(mode: str, job: Any, number: int, times: int) -> None:
-    """Do what the mode specifies before this load. `times` is the number of starts of the job."""
+    """Misbehave as `mode` specifies before load `number` of a job that has been started `times` times."""
     fatal = 1 if times == 1 else 0
     if (mode == "dies" and number == fatal) or (mode == "dies once" and number == times == 1):
         sys.stderr.write("thread main panicked\n")

@@ -1,4 +1,4 @@
-"""A malicious server, of which clients must read only a limited amount."""
+"""A malicious server, from which clients must read only a limited amount of data."""
 
 from local_server import Handler
 

@@ -105,7 +105,7 @@ def _world(planned: PlannedJob) -> tuple[WorldRecord, str]:
 
 def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str, Any]:
     """Return a load with at most two connections to each host. A handshake takes one RTT, or 50 us if the SYN
-    carries data. A response begins one RTT (and some noise) after its request, at the downlink's rate."""
+    carries data. A response begins one RTT (and noise) after its request, and has the downlink's rate."""
     page, network = planned.job.page, planned.job.network
     rtt_ns = network.rtt_us * 1000
     noise_ns = planned.job.seed % 997 * 1000 + number

@@ -1,6 +1,6 @@
-"""Sizes and faults of style, which must not grow beyond the limits in tests/limits.toml.
+"""Check that sizes and counts of style faults do not exceed the limits in tests/limits.toml.
 
-A commit that raises a limit gives its reason. If a count has fallen well below its limit, lower the limit.
+A commit that raises a limit must give a reason. If a count has fallen well below its limit, lower the limit.
 """
 
 import ast

@@ -27,7 +27,7 @@ MARK: Final = re.compile(
 
 
 class Marked(NamedTuple):
-    """A part of a document, the commands that make it, and its lines."""
+    """A marked part of a document: its commands, and the lines that they must print."""
 
     place: str
     slow: bool

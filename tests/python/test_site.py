@@ -1,4 +1,4 @@
-"""The site: the files that it is built from, and the faults that its check reports."""
+"""The documentation site: the files that it is built from, and the faults that its check reports."""
 
 import re
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def test_a_heading_that_is_not_there_fails_the_build(
 
 @pytest.mark.parametrize("file", ["docs/requirements.txt", "packages/requirements.txt"])
 def test_what_the_site_and_the_image_are_built_with_is_pinned_by_digest(file: str) -> None:
-    """Without digests, pip would install whatever a registry has under the name."""
+    """Without digests, pip would install whatever a registry has under a package's name and version."""
     requirements = (ROOT / file).read_text().replace("\\\n", "")
     pinned = [line for line in requirements.splitlines() if line[:1].isalpha()]
     assert len(pinned) > 20

@@ -406,7 +406,7 @@ pub struct TcpSample {
 }
 
 impl TcpSample {
-    /// Creates a sample. `at_ns` is a time of the monotonic clock.
+    /// Creates a sample of `info`, which was read at the time `at_ns` of the monotonic clock.
     pub fn new(at_ns: u64, info: &fastopen_netns::tcp::TcpInfo) -> Self {
         Self {
             at_ns,

@@ -1,4 +1,4 @@
-//! Compares each kernel's Fast Open counters with `TCP_INFO` of its sockets, and both ends with each other.
+//! Compares each kernel's Fast Open counters with `TCP_INFO` of its sockets, and the client with the origins.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -22,7 +22,7 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 
 impl Observations<'_> {
     /// Adds a reason to `reasons` if Fast Open failed unexpectedly, if a kernel's counters contradict its
-    /// sockets' `TCP_INFO`, or if both ends disagree. `expected` is the planned use of Fast Open.
+    /// sockets' `TCP_INFO`, or if the ends count SYN data differently. `expected`: planned use of Fast Open.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let at_both = |name| grown(origins, name) + grown(client, name);
@@ -80,7 +80,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Counts the TCP connections that may have retransmitted a SYN; 0 if RTT and queueing cannot reach 1 s.
+    /// Counts TCP connections that may have retransmitted a SYN; 0 if RTT plus queueing cannot reach 1 s.
     /// Linux retransmits a SYN without its data, so both ends may disagree on whether it carried data.
     pub(super) fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]

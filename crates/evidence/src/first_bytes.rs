@@ -1,5 +1,5 @@
 //! Checks when the first response byte of a connection arrives. The byte must not arrive before the necessary
-//! round trips are over. If nothing else can have delayed it, it must not come a round trip later either.
+//! round trips are over. If nothing else can have delayed it, it must arrive within one further round trip.
 
 use fastopen_link::ip;
 use fastopen_link::path::Behaviour;
@@ -33,7 +33,7 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
-    /// Adds a reason if a connection's first response byte came earlier or later than its round trips allow.
+    /// Adds a reason to `reasons` if a first response byte is earlier or later than its round trips allow.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;

@@ -68,8 +68,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if the first request is known to be safe (RFC 9110 section 9.2.1). The first request is
-    /// unknown if the records lack a request of the connection, such as a CORS preflight.
+    /// Returns true if a connection's first request is known to be safe (RFC 9110 section 9.2.1). The first
+    /// request is unknown if the records lack a request of the connection, such as a CORS preflight.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;

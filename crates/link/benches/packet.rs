@@ -1,8 +1,8 @@
 //! Measures the time in nanoseconds that the link model takes to accept and release a packet.
 //!
 //! `cargo bench -p fastopen-link` prints one line for each case. Packets of 1500 bytes are offered as fast as
-//! the link accepts them. The payload is a number, as large as a buffer handle. Packets that are due are
-//! released after every offer.
+//! the link accepts them. The payload is a number of the size of a buffer handle. After every offer, the
+//! packets that are due are released.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Returns the time in ns that a middlebox takes for `packet`: the mean over 1000 copies in the fastest run.
+/// Returns a middlebox's mean time in ns for each of 1000 copies of `packet`, in the fastest of many runs.
 fn crossing(packet: &[u8]) -> f64 {
     let rule = PathRule { behaviour: Behaviour::StripOption, hosts: None };
     let mut middlebox = Middlebox::new(rule);

@@ -66,7 +66,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// Returns the versions; clients prefer the first one (RFC 6724 section 2.1).
+    /// Returns the network's IP versions in the order in which clients prefer them (RFC 6724 section 2.1).
     pub fn all(self) -> &'static [Version] {
         match self {
             Self::V4 => &[Version::V4],
@@ -75,7 +75,7 @@ impl Versions {
         }
     }
 
-    /// Returns the version that clients prefer.
+    /// Returns the IP version that clients prefer.
     pub fn preferred(self) -> Version {
         self.all()[0]
     }
@@ -90,7 +90,7 @@ impl Versions {
         }
     }
 
-    /// Returns true if the emulated network has this version.
+    /// Returns true if the emulated network has this IP version.
     pub fn has(self, version: Version) -> bool {
         self.all().contains(&version)
     }

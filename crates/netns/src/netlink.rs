@@ -16,11 +16,11 @@ pub(crate) struct Netlink(Socket, Vec<u8>);
 
 /// Size of the receive buffer. The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
-/// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
+/// Size of a netlink header in bytes: `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
 
 pub(crate) struct Answer {
-    /// `nlmsg_type`.
+    /// Type of the message (`nlmsg_type`).
     pub(crate) kind: u16,
     /// Data after `struct nlmsghdr`: the family's header and attributes.
     pub(crate) payload: Vec<u8>,

@@ -271,7 +271,8 @@ pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Makes a mount and those below it read-only and nosuid if `read_only`, otherwise only this mount writable.
+/// Makes a mount and all mounts below it read-only and nosuid. If `read_only` is false, makes the mount
+/// writable instead, but not the mounts below it.
 fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let (flags, set, clear) = if read_only {

@@ -21,7 +21,7 @@ pub const OPT_SYN_DATA: u8 = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct TcpInfo {
-    /// `tcpi_state`.
+    /// State of the socket (`tcpi_state`), such as [`ESTABLISHED`].
     pub state: u8,
     /// `tcpi_options`: a bit set of `TCPI_OPT_*`.
     pub options: u8,
@@ -108,8 +108,7 @@ pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
 
 /// Sets `TCP_FASTOPEN_CONNECT`. If the kernel has a cookie for the address, `connect` returns at once and the
 /// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie. Fails with EOPNOTSUPP if
-/// `net.ipv4.tcp_fastopen` of the namespace lacks the client bit, and with EINVAL unless the socket is in
-/// `TCP_CLOSE`.
+/// `net.ipv4.tcp_fastopen` lacks the client bit, and with EINVAL unless the socket is in `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }

@@ -17,10 +17,10 @@ const ATTRIBUTE_CLIENT_V4: u16 = 11;
 const ATTRIBUTE_CLIENT_V6: u16 = 12;
 /// Version of the kernel's `tcp_metrics` messages: `TCP_METRICS_GENL_VERSION` of `linux/tcp_metrics.h`.
 const VERSION: u8 = 1;
-/// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
+/// Size of a generic netlink header in bytes: `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;
 
-/// The `tcp_metrics` table of a network namespace, in which the kernel stores cookies by address.
+/// The `tcp_metrics` table of a network namespace, in which the kernel stores cookies, keyed by addresses.
 pub struct Table {
     netlink: Netlink,
     family: u16,

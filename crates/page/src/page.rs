@@ -36,7 +36,7 @@ pub struct Page {
 }
 
 /// Another estimate of the values that a recording does not contain: server think times, and the byte offsets
-/// of references. It fits the recorded times of the page load as well as [`Page::resources`] does.
+/// of references. It fits the recorded times of the page load about as well as [`Page::resources`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {

@@ -122,7 +122,7 @@ impl ResourceType {
     }
 }
 
-/// The relation of a resource to the load event. `runtime.js` uses the numbers of the variants.
+/// The relation of a resource to the load event. The script `runtime.js` uses the variants' numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {

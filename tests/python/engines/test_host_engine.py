@@ -1,4 +1,4 @@
-"""The host engine with a faulty world program: it reports each load once, leaves no process or open file."""
+"""The host engine with a faulty world program: each load reported once, no process or open file left."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def exists(pid: int) -> bool:
 
 
 def children() -> set[int]:
-    """Return the child processes of all threads. Other tests may have left some, such as process pools."""
+    """Return the ids of this process's children. Other tests may have left some, such as process pools."""
     tasks = Path("/proc/self/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
 

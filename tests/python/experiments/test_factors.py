@@ -112,7 +112,7 @@ def by_call(written: Mapping[str, Any]) -> Experiment:
 
 
 def written_of(factor: Factor, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings that set a factor, and the factors that it needs, in two notations: for the command
+    """Return the settings for a factor and for the factors that it needs, in two notations: for the command
     line, and for files and Python."""
     needed = NEEDED.get(factor.name, {})
     if factor.several:

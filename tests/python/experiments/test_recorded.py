@@ -28,7 +28,7 @@ NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
 
 
 def mixed_page() -> Page:
-    """Return a page on four hosts: http and https; HTTP/2 and HTTP/3; unknown version of HTTP; HTTP/1.1."""
+    """Return a page on hosts a (http, https), b (HTTP/2, HTTP/3), c (unknown version) and d (HTTP/1.1)."""
     urls = [
         ("https://a.test/", "2"),
         ("http://a.test/1.png", "1.1"),

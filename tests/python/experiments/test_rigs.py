@@ -1,4 +1,4 @@
-"""Rigs in experiments' files: their properties, some of which exclude others, and pages made of objects."""
+"""Rigs in experiment files: properties, their conflicts, and pages defined by number and size of objects."""
 
 from itertools import combinations_with_replacement
 from pathlib import Path

@@ -165,7 +165,7 @@ def test_the_cs244_page_is_as_the_report_says_and_as_it_is_packaged() -> None:
 
 
 def same_zlib() -> bool:
-    """Return True if this zlib gives the same sizes as the one that made the packaged pages."""
+    """Return True if this machine's zlib gives the same sizes as the one that made the packaged pages."""
     rng = random.Random(0)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randrange(2, 9))) for _ in range(800)]
     text = " ".join(rng.choices(words, k=40_000)).encode()

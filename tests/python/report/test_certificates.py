@@ -1,4 +1,4 @@
-"""The time certificates cost, sizes that fit into a SYN, and sizes with the same number of round trips."""
+"""The time that certificates cost, sizes that fit into a SYN, and sizes with equal numbers of round trips."""
 
 from dataclasses import replace
 from typing import Any

@@ -161,7 +161,7 @@ def test_the_document_has_the_keys_that_the_issue_names(small_plan: MakePlan, fa
 
 
 def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | None]) -> Results:
-    """Return the results with new savings (and intervals) for warm cookies: one of `figures` per network."""
+    """Return the results with new savings and intervals for warm cookies: a pair of `figures` per network."""
     cells = [
         replace(
             cell,

@@ -1,4 +1,4 @@
-"""The report as HTML, Markdown, LaTeX and CSV: complete, and safe with any name of a page."""
+"""The report as HTML, Markdown, LaTeX and CSV: complete, and safe with any page name."""
 
 import csv
 import io

@@ -22,7 +22,7 @@ def _page(initiators: list[int | None]) -> Page:
 
 
 def _record(requests: list[tuple[int, int, int, int | None, int]], handshakes_us: list[int]) -> LoadRecord:
-    """Return a load. `requests`: resource, connection, queued, connect start or None, end; times in ms."""
+    """Return a load. A request is (resource, connection, queued, connect start or None, end); times in ms."""
     golden: dict[str, Any] = json.loads(LOAD.read_text())
     request, connection = golden["requests"][0], golden["connections"][0]
     golden["requests"] = [

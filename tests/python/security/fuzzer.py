@@ -102,7 +102,7 @@ _SMALL: Final = {
 
 @dataclass(frozen=True)
 class Target:
-    """A reader: samples of its input (files, or folders packed as ZIP), and the function that reads one."""
+    """A reader to test: its function, and samples of its input (files, or folders packed as ZIP)."""
 
     name: str
     samples: Callable[[Path], list[bytes]]

@@ -71,8 +71,8 @@ pub(crate) fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
     }
 }
 
-/// Returns a connection that was opened at `at_ms`. The call `connect` returned 1 us later with SYN data, and
-/// 10 ms later without.
+/// Returns a connection that was opened at `at_ms`. The call `connect` returned 1 us later if the SYN carried
+/// data, otherwise 10 ms later.
 pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
     let opened_ns = at_ms * 1_000_000;
     ConnectionRecord {

@@ -69,7 +69,7 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Until the host answers, drops a client's datagrams with QUIC Initial packets, except the first one.
+    /// Drops a client's datagrams with Initial packets after the flow's first one, until the host answers.
     DropLargeUdp,
     /// Drops all TCP segments and UDP datagrams over IPv6.
     BlockIpv6,

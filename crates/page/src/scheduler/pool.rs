@@ -264,7 +264,7 @@ impl Pool {
         carried
     }
 
-    /// Handles a connection that failed or was closed. Returns the resources that fail, because their
+    /// Handles a connection that failed or was closed. Returns the resources that fail because their
     /// requests are not retried on another connection.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
@@ -309,8 +309,8 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request whose response is complete. If the connection is `reusable` and kept alive, sends
-    /// queued requests; otherwise closes it after its others. Returns false if it did not carry the request.
+    /// Ends a request whose response is complete; returns false if the connection did not carry it. If the
+    /// connection is `reusable` and kept alive, sends queued requests; otherwise closes it once it is idle.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,

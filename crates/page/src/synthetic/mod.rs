@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests too early, too late or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body. A body contains only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body, which then contains only the array's index.
     lists: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub struct FidelityGaps {
 }
 
 impl FidelityGaps {
-    /// Merges two reports of gaps: each list (`left_out`, `relocated`, `early`) combines the indices of both.
+    /// Merges two reports: each list, such as `early`, becomes the union of both reports' lists of that name.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either =
@@ -133,8 +133,8 @@ impl SyntheticPage {
         Self { responses, requested, gaps, lists }
     }
 
-    /// Returns the script that a browser must run in each document ([`Runtime::Injected`]). It sends requests
-    /// that HTML elements cannot send, and those for which the response bodies have no room.
+    /// Returns the script that a browser must run in each document ([`Runtime::Injected`]). This script
+    /// sends requests that HTML elements cannot send, and requests whose elements fit into no response body.
     pub fn script(&self) -> String {
         let lists = format!(";var R=[{}];", self.lists.join(","));
         [runtime_script(), lists, without_comments(include_str!("injected.js"))].concat()

@@ -30,7 +30,7 @@ pub(super) struct Placement {
     /// Generated bodies that make a browser send further requests, keyed by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body. A body contains only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body, which then contains only the array's index.
     pub(super) lists: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Placer<'a> {
     /// For each request, the further requests that the body of its response starts.
     held: Vec<Vec<usize>>,
     fits_runtime: Vec<bool>,
-    /// For each request of a document, true if the document runs `runtime.js`, a script that sends requests.
+    /// For each request for a document, true if the document runs `runtime.js`, a script that sends requests.
     carries_runtime: Vec<bool>,
     /// HTML `<script>` with `runtime.js`, which sends requests; empty if the browser injects the script.
     runtime: String,
@@ -237,9 +237,9 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes the body of document `number`, whose `room` bytes are too few for references to all `children`.
-    /// The body contains indices of the injected script's lists of these requests, and `head` if it fits. If
-    /// not even one index fits, writes nothing and returns `children`; otherwise returns an empty list.
+    /// Writes the body of document `number`, whose `room` bytes do not suffice for references to all requests
+    /// in `children`. The body contains `head` if it fits, and indices of these requests' lists in a script.
+    /// If not even one index fits, writes nothing and returns `children`; otherwise returns an empty list.
     fn list_in_document(
         &mut self,
         number: usize,

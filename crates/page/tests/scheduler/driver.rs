@@ -1,5 +1,5 @@
-//! A driver without sockets. It models a network with one RTT and a fixed rate, records all actions, and
-//! panics at an action that no driver could perform.
+//! A driver of the scheduler without sockets. It models a network with one RTT and a fixed rate, records all
+//! actions, and panics at an action that no driver could perform.
 
 use std::collections::BTreeMap;
 

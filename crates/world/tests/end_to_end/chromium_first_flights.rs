@@ -38,7 +38,7 @@ fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
 }
 
 /// Returns the milliseconds from the opening of the document's connection to the first byte of the response.
-/// They are rounded, because the browser reports the start of the load some tenths of a millisecond late.
+/// The time is rounded, because the browser reports the start of the load a few tenths of a millisecond late.
 fn first_byte_ms(load: &Value) -> u64 {
     let opened_ns = number(&first_to(load, "a.test")["opened_ns"]);
     (number(&request(load, 0)["first_byte_ns"]) - opened_ns + 500_000) / 1_000_000

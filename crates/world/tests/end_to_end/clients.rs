@@ -26,9 +26,8 @@ fn three() -> Value {
 
 const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
 
-/// Runs a script as the client of a small page on each engine. Returns, for each engine, the load's record
-/// and the detail of the reason why the load is invalid. Panics unless this reason is of the kind
-/// `incomplete`.
+/// Runs a script as the client of a small page on each engine. Returns each load's record, and the detail of
+/// the reason why the load is invalid. Panics unless the reason is of the kind `incomplete`.
 fn faults(script: &str) -> Vec<(Value, String)> {
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), bash(script, &[]));
     let fault = |run: Run| {

@@ -188,9 +188,9 @@ async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result
     bytes
 }
 
-/// A clock that stands still. rustls computes the age of a ticket from whole seconds of its clock: a ticket
-/// received at 0.9 s is one second old at 1.0 s. ngtcp2's server rejects early data if the ticket's reported
-/// age exceeds its true age.
+/// A clock that stands still, for rustls, which computes a ticket's age from whole seconds of its clock. With
+/// a clock that runs, a ticket received at 0.9 s would be one second old at 1.0 s. ngtcp2's server rejects
+/// early data if the ticket's reported age exceeds its true age.
 #[derive(Debug)]
 struct Standing(UnixTime);
 

@@ -11,8 +11,8 @@ use crate::virtual_time::exactly;
 /// counters that grew at the client and at the origins. A counter that grew by two is named twice.
 type Row = (&'static str, &'static str, [u64; 2], u64, u64, &'static [&'static str], &'static [&'static str]);
 
-/// The results of loads of one request. A lost SYN is retransmitted after a second, plus a delay from the
-/// kernel's timer wheel.
+/// Expected results of loads of one request. A lost SYN is retransmitted after a second, plus a delay from
+/// the kernel's timer wheel.
 const ROWS: [Row; 13] = [
     ("none", "warm", [100, 101], 0, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
     ("none", "cold", [200, 201], 1, 0, &[], &["TCPFastOpenCookieReqd"]),

@@ -49,7 +49,7 @@ def request(resource: int, connection: int, times_ms: tuple[float, ...], **other
 
 
 def opened(start_ms: float, end_ms: float) -> dict[str, int]:
-    """Return the fields that say when a request opened its connection, and when that became writable."""
+    """Return fields of a request: when it opened its connection, and when the connection became writable."""
     return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
 
 

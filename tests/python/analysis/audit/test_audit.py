@@ -38,7 +38,7 @@ def kinds(found: list[AuditFinding]) -> list[tuple[int, str]]:
 
 @pytest.fixture(name="of_published", scope="module")
 def _of_published() -> dict[str, set[tuple[str, str, int, int]]]:
-    """Map each kind of finding to its cells of published.csv: (experiment, page, RTT in ms, Mbit/s down)."""
+    """Map each kind of finding in published.csv to its cells: (experiment, page, RTT in ms, Mbit/s down)."""
     found: dict[str, set[tuple[str, str, int, int]]] = defaultdict(set)
     for finding in audit(read_table(published()).cells):
         cell = finding.cell

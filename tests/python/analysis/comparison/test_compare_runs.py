@@ -350,7 +350,7 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
 @pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
     """Use a stub of fastopen, because building kernels takes minutes. The stub copies one of two finished
-    runs. In each commit of the source tree, the file `kind` names the run, or says that building fails."""
+    runs. In each commit of the sources, the file `kind` names the run, or is `broken` to fail the build."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}
     stub = tmp_path / "bin" / "fastopen"
     stub.parent.mkdir()

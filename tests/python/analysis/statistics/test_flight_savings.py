@@ -76,7 +76,7 @@ def load_data(planned: PlannedJob, cookies: str | None, _: int) -> dict[str, Any
 
 
 def results(monkeypatch: pytest.MonkeyPatch, *flights: tuple[str, str], **tls: Any) -> Results:
-    """Return results with a setup for each of `flights`, which are (version of HTTP, TLS session)."""
+    """Return results with a setup for each pair (version of HTTP, TLS session) in `flights`."""
     monkeypatch.setattr(made_up_run, "load_data", load_data)
     setups = [{"origins": {"http": http}, "tls": {"session": session, **tls}} for http, session in flights]
     page = made_up_page("small", 2, ("a.test", "b.test"))

@@ -129,7 +129,7 @@ def test_evidence_agrees_where_what_it_could_not_read_explains_the_rest() -> Non
 
 @pytest.fixture(name="answers")
 def _answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of packetdrill and a fake world program. Return the file that the program prints."""
+    """Make a folder of packetdrill and a fake world program. Return the file that the fake prints."""
     folder = folder_of_packetdrill(tmp_path / "given")
     (folder / "gtests/net/packetdrill/packetdrill.c").touch()
     built = tmp_path / "built"

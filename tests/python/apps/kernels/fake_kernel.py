@@ -45,7 +45,7 @@ def write_source(
     **behaviour: str,
 ) -> Path:
     """Write the source of a kernel. Return its folder. `unknown` is an option that the kernel lacks;
-    `behaviour` fills in the blanks of `MAIN`."""
+    `behaviour` fills in blanks of `MAIN`, the program's source."""
     blanks = {
         "seccomp": "seccomp",
         "counted": "600000050000",

@@ -1,4 +1,4 @@
-"""Recorded responses, which a real browser also receives over https and from sibling hosts."""
+"""Recorded responses, which a browser also gets over https, and from cdn2 if they were recorded from cdn1."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Importing mirrors on disk: hosts and paths from file names, references from texts."""
+"""Importing mirrors of sites on disk: hosts and paths from file names, references from the files' text."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_what_stands_side_by_side_in_a_bar_differs_in_brightness_too() -> None:
 
 
 def test_figures_need_no_network() -> None:
-    """vl-convert has all it needs: no specification names a file or a host."""
+    """vl-convert reads only the specification, which must not name a file or a host."""
     spec = json.dumps(overview_figures(source_of(made_up_plan(PAGES[:1])))[0].spec())
     assert "http" not in spec.replace("https://vega.github.io/schema/vega-lite/v6", "")
 

@@ -1,4 +1,4 @@
-"""The step of a load that causes most of a prediction's error, named by its kind."""
+"""The kind of step in a load, such as opening a connection, that causes most of a prediction's error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The results of `fastopen probe` for servers and paths, each in separate namespaces."""
+"""The results of `fastopen probe` for servers and paths, with hosts in separate network namespaces."""
 
 import json
 import shutil
