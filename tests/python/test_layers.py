@@ -46,7 +46,7 @@ def layer_of(module: str) -> int:
 
 
 def package_of(module: str) -> str:
-    """Return the entry of LAYERS that a module is in, or its app."""
+    """Return the entry of LAYERS, or the app, to which a module belongs."""
     parts = module.split(".")
     inner = ".".join(parts[1:3])
     nested = any(inner in layer for layer in LAYERS) or parts[1] == "apps"

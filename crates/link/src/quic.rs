@@ -69,7 +69,7 @@ fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked((*length).into())
 }
 
-/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if it is cut off.
+/// Parses a variable-length integer (RFC 9000 section 16). Returns its value and the rest; `None` if cut off.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

@@ -93,7 +93,7 @@ def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator
 
 
 def derived(http: str, key_share: str, window_segments: int) -> list[int]:
-    """Return the sizes of chains up to 60,000 bytes (QUIC: 30,000) after which one more byte costs another
+    """Return the chain sizes, up to 60,000 bytes (QUIC: 30,000), at which one more byte costs another
     round trip. Over QUIC, sizes that depend on pacing are left out."""
     if http == "1.1":
         return steps_over_tcp(key_share, window_segments, 60_000)

@@ -1,4 +1,4 @@
-"""Every reader accepts broken inputs or refuses them with a one-line error. Inputs are always the same.
+"""Every reader accepts broken inputs or refuses them with a one-line error. The inputs never change.
 
 `make fuzz` tries many new ones.
 """

@@ -40,7 +40,7 @@ GROWTH = 2.5
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Do the work and return its number of calls of Python and C functions."""
+    """Do the work. Return how often it calls Python and C functions."""
     calls = 0
 
     def count(_: FrameType, event: str, __: object) -> None:

@@ -50,7 +50,7 @@ pub enum Behaviour {
     RstSynData,
     /// Drops the SYN-ACKs of flows whose SYN had data.
     DropSynack,
-    /// Once a server has accepted the data in a SYN, drops all its packets of the flow, except SYN-ACKs.
+    /// Once a server has accepted the data in a SYN, drops the server's packets of the flow, except SYN-ACKs.
     DropAnswers,
     /// Drops each segment of a TLS `ClientHello` that does not fit into one segment. Forwards SYNs.
     DropSplitHello,

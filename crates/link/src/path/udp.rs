@@ -14,7 +14,7 @@ const LIMIT_BIT_PER_S: u64 = 1_000_000;
 /// Maximum burst of UDP with [`Behaviour::LimitUdp`]: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Time from a flow's first datagram to the change of its client port ([`Behaviour::Rebind`]).
+/// Time from a flow's first datagram to the change of the flow's client port ([`Behaviour::Rebind`]).
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
 /// Delay of QUIC Initial packets, so that 0-RTT packets overtake them ([`Behaviour::DelayInitial`]).
 const INITIAL_HELD: Nanos = NS_PER_S / 100;

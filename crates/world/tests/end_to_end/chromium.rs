@@ -130,8 +130,8 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
 }
 
 /// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts` pairs each host of the
-/// page with its replacement. `less` is below the size of the browser's own header section, and `about` is
-/// near it, both in bytes.
+/// page with its replacement. `less` is a size below that of the browser's own header section, and `about` a
+/// size near it, both in bytes.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
     // Sizes of header sections: below the browser's own, near it, above it, and above the size of one cookie.
     let sizes = [less, about, 900, 6000];

@@ -13,7 +13,7 @@ from made_up_run import made_up_page
 
 def pages(draw: random.Random, count: int) -> list[dict[str, float]]:
     """Return random properties of pages: `redirects` is constant, `bytes_down` hardly ever has ties, and all
-    others often do."""
+    others often have ties."""
     return [
         {
             **{name: float(draw.randrange(4)) for name in PROPERTIES},

@@ -1,4 +1,4 @@
-"""`fastopen exec`: the report, and that a command's signals, stops, terminal and exit code are unchanged."""
+"""`fastopen exec`: the report, and a command's signals, stops, terminal and exit code, all unchanged."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The records of an archive that belong to one load of a page: charsets, visits, other sites, links."""
+"""Choosing an archive's records of one page load: several visits, other sites, links, unusual charsets."""
 
 from __future__ import annotations
 
