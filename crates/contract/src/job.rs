@@ -168,7 +168,7 @@ impl Network {
     }
 
     /// Returns true if the kernel's link emulation (`netem`, `tbf`) delays each packet exactly as the crate
-    /// `fastopen_link` does. Returns false for a varying rate, an AQM, jitter, or hosts of different RTTs.
+    /// `fastopen_link` does. Returns false for a varying rate, an AQM, jitter, or hosts with different RTTs.
     pub fn kernel_matches_model(&self) -> bool {
         // With jitter, netem reorders packets. With a rate too, it removes the jitter of packets that wait.
         let is_plain =

@@ -162,7 +162,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Deserializes a `T` from an object only. A derived `Deserialize` also accepts an array of field values.
+/// Deserializes a `T` only from a JSON object. A derived `Deserialize` also accepts an array of field values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 

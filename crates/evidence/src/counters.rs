@@ -1,4 +1,4 @@
-//! Compares each kernel's Fast Open counters with `TCP_INFO` of its sockets, and the client with the origins.
+//! Compares each kernel's Fast Open counters with its sockets' `TCP_INFO`, and both ends' counts of SYN data.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -21,8 +21,8 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 ];
 
 impl Observations<'_> {
-    /// Adds a reason to `reasons` if Fast Open failed unexpectedly, if a kernel's counters contradict its
-    /// sockets' `TCP_INFO`, or if the ends count SYN data differently. `expected`: planned use of Fast Open.
+    /// Adds a reason if Fast Open failed unexpectedly, if a kernel's counters contradict its sockets'
+    /// `TCP_INFO`, or if client and origins disagree on SYN data. `expected`: planned use of Fast Open.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let at_both = |name| grown(origins, name) + grown(client, name);

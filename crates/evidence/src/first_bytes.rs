@@ -33,7 +33,7 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
-    /// Adds a reason to `reasons` if a first response byte is earlier or later than its round trips allow.
+    /// Adds a reason if a connection's first response byte is earlier or later than its round trips allow.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;

@@ -116,7 +116,7 @@ impl Observations<'_> {
         self.effect_on(connection).is_some_and(|effect| !effect.permits(syn_data)) || self.paused(connection)
     }
 
-    /// Returns true if the client did not use Fast Open because its kernel suspected a black hole earlier on.
+    /// Returns true if the client used no Fast Open because its kernel had already suspected a black hole.
     fn paused(&self, connection: &ConnectionRecord) -> bool {
         let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
@@ -127,8 +127,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Yields the connections on which a middlebox keeps an end from getting answers. Yields none if the job
-    /// turns off the kernel's detection of black holes. `end` returns `TCP_INFO` of the client or the origin.
+    /// Yields connections on which a middlebox keeps one end, client or origin, from getting answers; none if
+    /// the job turns off the kernel's detection of black holes. `end` returns the `TCP_INFO` of that end.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,

@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Returns a middlebox's mean time in ns for each of 1000 copies of `packet`, in the fastest of many runs.
+/// Returns a middlebox's time in ns for `packet`: the mean over 1000 copies, in the fastest of many runs.
 fn crossing(packet: &[u8]) -> f64 {
     let rule = PathRule { behaviour: Behaviour::StripOption, hosts: None };
     let mut middlebox = Middlebox::new(rule);

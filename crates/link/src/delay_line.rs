@@ -26,7 +26,7 @@ impl<P> Default for DelayLine<P> {
 }
 
 impl<P> DelayLine<P> {
-    /// Adds a packet that is due `delay` after `begins`. It is faster to add packets in order of due times.
+    /// Adds a packet due `delay` after `begins`. Adding in order of due times is faster, but not required.
     pub fn push(&mut self, begins: Nanos, delay: Nanos, payload: P) {
         let key = (begins.saturating_add(delay), self.pushed);
         self.pushed += 1;

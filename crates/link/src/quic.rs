@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, after_packet(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet; `None` if it is cut off. `rest` follows the packet's connection IDs.
+/// Returns the bytes after a packet; `None` if cut off. `rest` begins after the packet's connection IDs.
 fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;

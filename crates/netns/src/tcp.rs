@@ -108,7 +108,7 @@ pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
 
 /// Sets `TCP_FASTOPEN_CONNECT`. If the kernel has a cookie for the address, `connect` returns at once and the
 /// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie. Fails with EOPNOTSUPP if
-/// `net.ipv4.tcp_fastopen` lacks the client bit, and with EINVAL unless the socket is in `TCP_CLOSE`.
+/// the namespace's `net.ipv4.tcp_fastopen` lacks the client bit, with EINVAL for sockets not in `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }

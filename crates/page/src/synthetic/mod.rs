@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// The resources that a browser requests too early, too late or never.
     pub gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body, which then contains only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body. The body contains only the arrays' indices.
     lists: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl SyntheticPage {
     }
 
     /// Returns the script that a browser must run in each document ([`Runtime::Injected`]). This script
-    /// sends requests that HTML elements cannot send, and requests whose elements fit into no response body.
+    /// sends requests that HTML elements cannot send, and requests that do not fit into a response body.
     pub fn script(&self) -> String {
         let lists = format!(";var R=[{}];", self.lists.join(","));
         [runtime_script(), lists, without_comments(include_str!("injected.js"))].concat()

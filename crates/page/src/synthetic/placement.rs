@@ -30,7 +30,7 @@ pub(super) struct Placement {
     /// Generated bodies that make a browser send further requests, keyed by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// JavaScript arrays of requests that do not fit into a body, which then contains only the array's index.
+    /// JavaScript arrays of requests that do not fit into a body. The body contains only the arrays' indices.
     pub(super) lists: Vec<String>,
 }
 
@@ -238,8 +238,8 @@ impl<'a> Placer<'a> {
     }
 
     /// Writes the body of document `number`, whose `room` bytes do not suffice for references to all requests
-    /// in `children`. The body contains `head` if it fits, and indices of these requests' lists in a script.
-    /// If not even one index fits, writes nothing and returns `children`; otherwise returns an empty list.
+    /// in `children`. The body contains `head` if it fits, and indices of the requests' lists in the injected
+    /// script. If no index fits, writes nothing and returns `children`; otherwise returns an empty list.
     fn list_in_document(
         &mut self,
         number: usize,
