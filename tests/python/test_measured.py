@@ -27,7 +27,7 @@ MARK: Final = re.compile(
 
 
 class Marked(NamedTuple):
-    """A marked part of a document: its commands, and the lines that they must print."""
+    """A marked part of a document: its commands, and the lines that the last one must print."""
 
     place: str
     slow: bool

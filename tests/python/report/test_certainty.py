@@ -19,7 +19,7 @@ UPDATE loads SET plt_ns = CASE id WHEN 'tfo-warm' THEN 90000000 ELSE 100000000 E
 
 
 def results_of(folder: Path, repeats: int, changes: str = "", **others: Any) -> Results:
-    """Return results of a made-up run without noise. `changes` completes the SQL that changes load times."""
+    """Return results of a made-up run without noise. `changes` is the SQL after `SET plt_ns = CAST(`."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20,), repeats=repeats, **others)
     with RunStore.create(folder, plan, ENVIRONMENT) as store:
         fill(store, plan)

@@ -1,4 +1,4 @@
-"""First flights: the best saving, the saving that TFO adds to each, and round trips to the first byte."""
+"""First flights: the best and its saving, the saving that TFO adds to each, round trips to the first byte."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -117,7 +117,7 @@ def harried(
 def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
     """Map (job, load) to the load's attempts: (number, record without client address and start time).
 
-    The omitted values depend on the load's position in its world, which differs if the job was resumed."""
+    Address and time depend on a load's position in its world, which differs if part of the job was done."""
     found = defaultdict(list)
     with RunStore.open(folder) as run:
         for row, record in run.load_records(run.loads()):

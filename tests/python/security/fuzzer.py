@@ -425,7 +425,7 @@ def tried(target: Target, data: bytes, file: Path, memory: Memory) -> bool:
 def fuzz(target: Target, seed: int, seconds: float, inputs: int, place: Path) -> tuple[int, int]:
     """Read broken samples until time or inputs are used up. Return the numbers of read and accepted inputs.
 
-    If a reader fails, writes the input to the working directory and raises Finding.
+    If the reader fails, writes the input to the working directory and raises Finding.
     """
     rng = random.Random(f"{seed} {target.name}")
     work = place / "samples"

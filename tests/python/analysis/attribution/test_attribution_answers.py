@@ -112,7 +112,7 @@ def test_of_a_large_run_the_loads_nearest_the_median_are_taken_apart() -> None:
 
 
 def test_the_arms_are_shown_by_loads_of_the_repeat_with_the_median_saving() -> None:
-    """The repeats save 10, -45 and 50 %, so repeat 1 is shown. The arms' median times are in the others."""
+    """The repeats save 10, -45 and 50 %, so the first is shown. The arms' median times are in the others."""
     plts_ms = {"off": (1000, 2000, 3000), "warm": (900, 2900, 1500)}
     plan = made_up_plan(PAGES[:1], (20,), repeats=3, arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:

@@ -247,7 +247,7 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
 def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
 ) -> None:
-    """Rows without TFO have no saving (None). They have a reason if they are slower than at a longer RTT."""
+    """Rows without TFO have no saving (None). They have a reason if slower than over the next longer RTT."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)

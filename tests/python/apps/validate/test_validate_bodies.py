@@ -1,4 +1,4 @@
-"""Recorded responses, which a browser also gets over https, and from cdn2 if they were recorded from cdn1."""
+"""Responses recorded over http and from cdn1, which a browser also gets over https and from cdn2 and cdn3."""
 
 import json
 import shutil

@@ -61,7 +61,7 @@ def recording_of(*entries: Any, **page: Any) -> Recording:
 
 
 class TestTheRecordersNetwork:
-    """The recorder's network, which is needed to separate queueing times from server think times."""
+    """The recorder's network: loading the page over it separates queueing times from server think times."""
 
     LIMIT: Final = {"rate_bit_per_s": 8_000_000, "queue_bytes": 64_000}
     OWN: Final = {"rtt_us": 30_000, "down": LIMIT, "up": LIMIT}
