@@ -15,6 +15,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from fastopen.common.errors import unwritable
+from fastopen.common.grid import Grid
+from fastopen.common.terminal import filled, tabled
 
 EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
@@ -90,6 +92,15 @@ def print_line(line: str | Text, style: str = "") -> None:
 def print_message(line: str | Text, style: str = "") -> None:
     """Print a line about progress or a problem on standard error, without wrapping long lines."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
+
+
+def print_grid(grid: Grid) -> None:
+    """Print a table and its note on standard output, in the widest layout that fits the terminal."""
+    target = console()
+    for renderable in tabled(grid, target.width):
+        target.print(renderable)
+    for line in filled([grid.note] if grid.note else [], target.width, "dim"):
+        target.print(line)
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:

@@ -10,8 +10,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
-from fastopen.cli.output import console, exit_if, print_json, shown
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, exit_if, print_grid, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings

@@ -12,8 +12,7 @@ from rich.text import Text
 from typer import Option
 
 from fastopen.analysis.statistics import CellResult
-from fastopen.cli.output import console, exit_if, print_json, shown
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, exit_if, print_grid, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.common.errors import InputError

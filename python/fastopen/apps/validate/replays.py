@@ -18,11 +18,11 @@ from fastopen.cli.output import (
     errors_console,
     exit_if,
     nothing_to_compare_when_interrupted,
+    print_grid,
     print_json,
     print_line,
     print_message,
 )
-from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JobsOption, JsonOption, OneKernelOption, QuietOption, with_settings

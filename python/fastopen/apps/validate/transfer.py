@@ -12,8 +12,7 @@ from typer import Argument, Option
 
 from fastopen.analysis.statistics import range_of_samples
 from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, networks_of, one_network
-from fastopen.cli.output import console, exit_if, print_json, print_message, shown
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, exit_if, print_grid, print_json, print_message, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings

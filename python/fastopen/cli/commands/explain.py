@@ -4,8 +4,7 @@ from typing import Annotated, Final
 
 from typer import Argument
 
-from fastopen.cli.output import console, print_json
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, print_grid, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, did_you_mean
 from fastopen.common.grid import Column, keys, listing

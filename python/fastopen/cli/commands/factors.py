@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from fastopen.cli.output import print_json
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import print_grid, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.grid import Column, keys, listing
 from fastopen.experiments import FACTORS, Factor

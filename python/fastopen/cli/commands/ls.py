@@ -10,8 +10,7 @@ from typing import Annotated, Final
 from rich.text import Text
 from typer import Argument
 
-from fastopen.cli.output import console, print_json, print_line
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, print_grid, print_json, print_line
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common import units
 from fastopen.common.errors import InputError

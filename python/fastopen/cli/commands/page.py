@@ -8,8 +8,7 @@ from rich.text import Text
 from rich.tree import Tree
 from typer import Argument, Option, Typer
 
-from fastopen.cli.output import console, print_json
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, print_grid, print_json
 from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.shared_options import JsonOption, with_settings
 from fastopen.common.grid import Column, Grid, figures, keys, listing

@@ -8,8 +8,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from fastopen.analysis.statistics import Results, collect, payoffs
-from fastopen.cli.output import console, print_json, shown
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, print_grid, print_json, shown
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing

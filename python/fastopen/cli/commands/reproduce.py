@@ -11,8 +11,15 @@ from typer import Argument, Option
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.options import NAMED_CLIENTS, engines_asked, other_clients
-from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line, print_message
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import (
+    console,
+    errors_console,
+    exit_if,
+    print_grid,
+    print_json,
+    print_line,
+    print_message,
+)
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings

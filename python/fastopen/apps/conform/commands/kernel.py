@@ -9,8 +9,7 @@ from rich.text import Text
 from typer import Argument, Option, Typer
 
 from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
-from fastopen.cli.output import console, errors_console, exit_if, print_json, print_line
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import console, errors_console, exit_if, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 from typer import Argument, Option, Typer
 
 from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
-from fastopen.cli.output import errors_console, print_json, print_line
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import errors_console, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError

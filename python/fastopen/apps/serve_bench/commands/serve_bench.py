@@ -17,8 +17,7 @@ from fastopen.apps.serve_bench.results import (
     segments,
     threads_us,
 )
-from fastopen.cli.output import errors_console, exit_if, print_json, print_line
-from fastopen.cli.print_grid import print_grid
+from fastopen.cli.output import errors_console, exit_if, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, OneKernelOption, QuietOption
 from fastopen.common.errors import InputError
