@@ -83,12 +83,12 @@ def bodies(
     quiet: QuietOption = False,
     *,
     reading: Reading,
-    loading: PageLoadOptions,
+    loads: PageLoadOptions,
 ) -> None:
     """Load each page in Chromium with its recorded responses, and compare its requests with the recording.
 
     Exit codes: 0 done; 1 a load is invalid."""
-    networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()
+    networks = [one_network(rtt, down, up)]
     client = {"kind": CHROMIUM.label, "screenshot": screenshots is not None}
     found: list[BodiesValidation] = []
     imported = reading.pages(pages, quiet=quiet)

@@ -76,13 +76,13 @@ def clients(
     quiet: QuietOption = False,
     *,
     reading: Reading,
-    loading: PageLoadOptions,
+    loads: PageLoadOptions,
 ) -> None:
     """Load each page with Chromium and with the loader, and print how much the loads differ.
 
     With --repeats, each load samples RTT, rates, think times and more around the given values, and the
     medians are compared. Exit codes: 0 done; 1 requests differ, or a load is invalid."""
-    networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()
+    networks = [one_network(rtt, down, up)]
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     both = {"kind": list(COMPARED)}
     found: list[ClientComparison] = []

@@ -1,16 +1,28 @@
 """Define the options that `fastopen validate` commands share: engine, seed, kernel, jobs and one network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from fastopen.cli.shared_options import JobsOption, KernelOption
-from fastopen.common.errors import InputError, collected, raise_all
-from fastopen.contract import Network
-from fastopen.experiments import networks_asked
-from fastopen.workflows.page_loads import PageLoads
+from fastopen.common.errors import InputError
+from fastopen.contract import Network, Origins, Tcp, Tls
+from fastopen.experiments import (
+    COMMAND_LINE,
+    ArmName,
+    EngineName,
+    Experiment,
+    SettingSource,
+    Variation,
+    clients_of,
+    make_plan,
+    read_settings,
+    setups_of,
+)
+from fastopen.pages import ImportedPage
+from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
 
 SamplesOption = Annotated[
     int,
@@ -18,6 +30,8 @@ SamplesOption = Annotated[
         "--repeats", "-n", min=1, help="Samples of each load; their median counts. 1 loads without variation."
     ),
 ]
+# By default, samples shuffle requests that are discovered at the same byte. Browsers keep their order.
+DRAWN: Final = Variation(order=False)
 
 
 @dataclass(frozen=True)
@@ -29,30 +43,54 @@ class PageLoadOptions:
     kernel: KernelOption = None
     jobs: JobsOption = None
 
-    def page_loads(self) -> PageLoads:
-        """Return the options as settings of page loads. Raises InputError if the engine is unknown."""
+    def __post_init__(self) -> None:
+        """Raise InputError if the engine is unknown."""
         if self.engine not in ("virtual", "host"):
             raise InputError(f"unknown engine {self.engine!r}", "--engine", "use virtual or host")
-        return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
+
+    def run(
+        self,
+        imported: ImportedPage,
+        networks: Sequence[Network],
+        client: Mapping[str, Any],
+        arms: Sequence[ArmName],
+        watch: Watch,
+        *,
+        origins: Origins | None = None,
+        draws: int = 1,
+    ) -> ExecutedRun:
+        """Load the page with each client over each network, and return the run, which is only in memory.
+        `client` maps settings of the client to values, or to lists with a value for each client. `origins`
+        has the settings of the servers. `arms` selects uses of TFO, such as `off`. `watch` is called after
+        each event. `draws` is the number of repeats. If it is above 1, the RTT and other uncertain values are
+        random, but equal for all clients. Raises InputError if recorded bodies are missing, MachineError if
+        a browser or the kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
+        page, answering = imported.page, origins or Origins()
+        # Recorded documents link to URLs with the recorded schemes.
+        over = Tls(security="recorded") if answering.bodies == "recorded" else None
+        engine: EngineName = "host" if self.engine == "host" else "virtual"
+        asked = Experiment(
+            name="validation",
+            pages=[page.name],
+            networks=list(networks),
+            setups=setups_of(clients_of(client), [answering], [Tcp()], [over]),
+            arms=list(arms),
+            engines=[engine],
+            repeats=draws,
+            vary=DRAWN if draws > 1 else None,
+            seed=self.seed,
+        )
+        check_recorded(asked, [imported])
+        plan = make_plan(asked, [page])
+        return run_in_memory(plan, self.kernel, self.jobs, watch, bodies_of(plan, [imported]))
 
 
-def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
+def one_network(rtt: str, down: str, up: str, source: SettingSource = COMMAND_LINE) -> Network:
     """Return the network with these values, such as `20ms` and `4mbit`. Raises InputError if a value is
-    invalid or a list. Errors name the option, such as `--rtt`, or its other name in `options`, if any."""
-    written = {"rtt": rtt, "down": down, "up": up}
-    network, *more = networks_of(options, **written)
+    invalid or a list. Errors name the options as `source` does."""
+    requested = read_settings({"rtt": rtt, "down": down, "up": up}, source)
+    network, *more = requested.networks()
     if more:
-        several = next(f"--{name}" for name, value in written.items() if "," in value)
-        raise InputError("takes one value, not a list", options.get(several, several), "give one value")
+        several = next(name for name, values in requested.values.items() if len(values) > 1)
+        raise requested.fault("takes one value, not a list", [several], "give one value")
     return network
-
-
-def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return a network for each combination of values, such as rtt="20ms,100ms". Raises InputError for an
-    invalid value. Errors name the option, such as `--rtt`, or its other name in `options`, if any."""
-    networks: list[Network] = []
-    problems: list[InputError] = []
-    with collected(problems):
-        networks = networks_asked(**written)
-    raise_all([InputError(one.message, options.get(one.place, one.place), one.remedy) for one in problems])
-    return networks

@@ -11,7 +11,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from fastopen.analysis.statistics import range_of_samples
-from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, networks_of, one_network
+from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
 from fastopen.cli.output import console, exit_if, print_grid, print_json, print_message, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -20,18 +20,18 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.contract import LoadRecord, Network
 from fastopen.contract.client_kinds import CHROMIUM, LOADER
-from fastopen.experiments import BASELINE, HEADLINE, ArmName
+from fastopen.experiments import BASELINE, HEADLINE, ArmName, SettingSource, read_settings
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
-from fastopen.workflows.page_loads import PageLoads, last_records, median_load
+from fastopen.workflows.page_loads import last_records, median_load
 from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
 # This command's names for network options of `fastopen run`, for the recorded load and for predicted loads.
-FROM: Final = {"--rtt": "--from", "--down": "--from-down", "--up": "--from-up"}
-TO: Final = {"--rtt": "--to", "--down": "--to-down", "--up": "--to-up", "--loss": "--to-loss"}
+FROM: Final = SettingSource("", lambda one: "--from" if one.name == "rtt" else f"--from-{one.name}")
+TO: Final = SettingSource("", lambda one: "--to" if one.name == "rtt" else f"--to-{one.name}")
 # Valid loads by client, index of the network, and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
@@ -99,7 +99,7 @@ class Transfer:
 
     before: Network
     after: Sequence[Network]
-    loads: PageLoads
+    loads: PageLoadOptions
     repeats: int
 
     def predictions(self, page: Page, recorded: ImportedPage, watch: Watch) -> Iterator[Prediction]:
@@ -214,14 +214,14 @@ def transfer(
     quiet: QuietOption = False,
     *,
     reading: Reading,
-    loading: PageLoadOptions,
+    loads: PageLoadOptions,
 ) -> None:
     """Load each page once in Chromium, predict its loads over other networks, and check the predictions.
 
     Predictions use only that load, imported from its HAR. Exit codes: 0 done; 1 a load time is missing."""
     before = one_network(from_rtt, from_down, from_up, FROM)
-    after = networks_of(TO, rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
-    task = Transfer(before, after, loading.page_loads(), repeats)
+    asked = {"rtt": to_rtt, "down": to_down or from_down, "up": to_up or from_up, "loss": to_loss}
+    task = Transfer(before, read_settings(asked, TO).networks(), loads, repeats)
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []
     failed = False

@@ -3,9 +3,9 @@
 import pytest
 
 from fastopen.analysis.statistics import range_of_samples
+from fastopen.apps.validate.page_load_options import PageLoadOptions
 from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, saving, summary
 from fastopen.contract import Network
-from fastopen.workflows.page_loads import PageLoads
 from made_up_loads import load, page, request
 
 
@@ -33,7 +33,7 @@ PREDICTED = loads(
 
 
 def compared() -> list[Prediction]:
-    task = Transfer(network(20), [network(50)], PageLoads("virtual", 1, None, None), 1)
+    task = Transfer(network(20), [network(50)], PageLoadOptions(), 1)
     return [*task._compared((page(), MEASURED), (page(), PREDICTED))]
 
 
@@ -63,7 +63,7 @@ def test_of_several_draws_the_medians_are_compared_and_the_range_is_said() -> No
             for arm, of_arm in arms.items()
         }
 
-    task = Transfer(network(20), [network(50)], PageLoads("virtual", 1, None, None), 3)
+    task = Transfer(network(20), [network(50)], PageLoadOptions(), 3)
     measured = draws([1000, 1010, 990], [900, 910, 890], "chromium")
     predicted = draws([1020, 1500, 995], [930, 950, 905], "loader")
     off, warm = task._compared((page(), measured), (page(), predicted))
