@@ -150,7 +150,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
         check_room(folder)
         with (folder / LOG).open("wb", buffering=0) as log:  # unbuffered: programs write into it as well
             try:
-                return _build(_Job(request, recipe.copied_to(work / "recipe"), work, log, watch, started))
+                return _build(request, recipe.copied_to(work / "recipe"), work, log, watch, started)
             except StepFailedError as error:
                 raise MachineError(*_message_and_remedy(error.program, folder / LOG)) from None
             except OSError as error:
@@ -159,98 +159,77 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
                 raise MachineError(message, MAKE_ROOM if full else "") from None
 
 
-@dataclass(frozen=True)
-class _Job:
-    request: BuildRequest
-    recipe: Recipe
-    work: Path
-    log: IO[bytes]
-    watch: Watcher
-    started: float
-
-
-def _build(job: _Job) -> Built:
-    if job.request.source is not None:
-        source = given_source(job.request.source)
+def _build(
+    request: BuildRequest, recipe: Recipe, work: Path, log: IO[bytes], watch: Watcher, started: float
+) -> Built:
+    if request.source is not None:
+        source = given_source(request.source)
     else:
-        job.watch(Stage("asking apt", "for the newest kernel source"))
-        apt = Apt(job.work / "apt")
-        offered = apt.newest(job.request.series)
+        watch(Stage("asking apt", "for the newest kernel source"))
+        apt = Apt(work / "apt")
+        offered = apt.newest(request.series)
         identity = f"{offered.name} {offered.version}"
         source = KernelSource(offered.name, offered.version, identity, partial(apt.download, offered))
-    inputs = "\n".join([source.identity, job.recipe.config_sha256, job.recipe.patches_sha256])
+    inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
-        if kernel.name.endswith(f"-{key}") and not job.request.force:
+        if kernel.name.endswith(f"-{key}") and not request.force:
             return Built(kernel, new=False)
-    tree = job.work / "linux"
+    tree = work / "linux"
     tree.mkdir()
-    job.watch(Stage("unpacking", f"{source.name} {source.version}".strip()))
-    _unpack(job, source, tree)
-    version = step.kernel_version(tree)
-    job.watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
-    step.patch(tree, job.recipe, job.log)
-    jobs = job.request.jobs or len(os.sched_getaffinity(0))
-    step.configure(tree, job.recipe, jobs, job.log)
-    program = step.make(
-        tree,
-        job.recipe,
-        jobs,
-        job.log,
-        lambda files: job.watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT)),
-    )
-    job.watch(Stage("trying", "booting it twice"))
-    arguments = trial.needed_arguments(program)
-    trial.try_out(program, arguments, job.recipe.trial, job.work, job.log)
-    manifest = _manifest(job, source, f"{version}-{key}", version, program, arguments)
-    return Built(_install(job, program, manifest), new=True)
-
-
-def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Unpack a kernel's source into the folder `tree`. Raises InputError if the user's source is unusable."""
+    watch(Stage("unpacking", f"{source.name} {source.version}".strip()))
     try:
-        source.unpack(job.work, tree, job.recipe.unused, job.log)
+        source.unpack(work, tree, recipe.unused, log)
     except StepFailedError as error:
-        message, remedy = _message_and_remedy(error.program, Path(job.log.name))
-        if job.request.source is None or remedy == MAKE_ROOM:
+        message, remedy = _message_and_remedy(error.program, Path(log.name))
+        if request.source is None or remedy == MAKE_ROOM:
             raise
-        raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
-    if job.request.source is not None and (link := link_that_leads_out(tree)) is not None:
-        raise InputError(f"contains a link to a place outside it: {link}", str(job.request.source))
+        raise InputError(f"cannot be unpacked; {message}", str(request.source), remedy) from None
+    if request.source is not None and (link := link_that_leads_out(tree)) is not None:
+        raise InputError(f"contains a link to a place outside it: {link}", str(request.source))
+    version = step.kernel_version(tree)
+    watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
+    step.patch(tree, recipe, log)
+    jobs = request.jobs or len(os.sched_getaffinity(0))
+    step.configure(tree, recipe, jobs, log)
 
+    def compiled(files: int) -> None:
+        watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT))
 
-def _manifest(
-    job: _Job, source: KernelSource, name: str, version: str, program: Path, arguments: list[str]
-) -> Manifest:
-    return Manifest(
-        name=name,
+    program = step.make(tree, recipe, jobs, log, compiled)
+    watch(Stage("trying", "booting it twice"))
+    arguments = trial.needed_arguments(program)
+    trial.try_out(program, arguments, recipe.trial, work, log)
+    manifest = Manifest(
+        name=f"{version}-{key}",
         version=version,
         source=source.name,
         source_version=source.version or version,
         source_sha256=source.sha256,
-        config_sha256=job.recipe.config_sha256,
-        patches_sha256=job.recipe.patches_sha256,
-        compiler=step.compiler(program.parent),
+        config_sha256=recipe.config_sha256,
+        patches_sha256=recipe.patches_sha256,
+        compiler=step.compiler(tree),
         size_bytes=program.stat().st_size,
         sha256=sha256_of(program),
-        hz=int(job.recipe.options()["CONFIG_HZ"].split("=")[1]),
+        hz=int(recipe.options()["CONFIG_HZ"].split("=")[1]),
         arguments=arguments,
         built=datetime.now(UTC).isoformat(timespec="seconds"),
-        build_seconds=round(time.monotonic() - job.started),
+        build_seconds=round(time.monotonic() - started),
     )
+    return Built(_install(work, program, manifest), new=True)
 
 
-def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    ready = job.work / "ready"
+def _install(work: Path, program: Path, manifest: Manifest) -> Kernel:
+    ready = work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)
     (ready / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
     scripts = program.parent / step.PACKETDRILL
     if scripts.is_dir():
         shutil.copytree(scripts, ready / SCRIPTS)
-    place = job.work.parent / manifest.name
+    place = work.parent / manifest.name
     if place.exists():
-        place.rename(job.work / "replaced")
+        place.rename(work / "replaced")
     ready.rename(place)
     return read_kernel(place)
 
