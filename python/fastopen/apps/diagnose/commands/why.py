@@ -1,6 +1,7 @@
 """Define `fastopen why`: check if TCP Fast Open works on this machine, and explain problems."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Final
@@ -9,7 +10,7 @@ from rich.text import Text
 from typer import Exit, Option
 
 from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
-from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
+from fastopen.apps.diagnose.why.machine import Machine, read_machine
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural
@@ -51,7 +52,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
         print_message(f"watching the counters for {seconds:g} s", "dim")
     time.sleep(seconds)
     after = read_machine() if seconds else before
-    grown = growth(before.counters, after.counters)
+    grown = Counter(after.counters) - Counter(before.counters)  # only the counters that have grown
     # If no TFO counter has grown, diagnose from the totals, which may show earlier faults.
     now = any(name.startswith("TCPFastOpen") for name in grown)
     counted: Mapping[str, int] = grown if now else after.counters

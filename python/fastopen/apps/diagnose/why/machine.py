@@ -64,11 +64,6 @@ class Machine:
         return self.settings.get(SETTINGS[0], 0)
 
 
-def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Map the name of each counter that is larger in `after` than in `before` to the increase."""
-    return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
-
-
 def read_machine() -> Machine:
     """Return the TFO settings, counters and listeners of this process's network namespace. Facts that need
     root or a missing tool are listed in `unseen`."""
