@@ -3,6 +3,8 @@
 Data frames need pandas, an optional dependency. Without it, methods that return them raise MachineError."""
 
 import io
+import sys
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
@@ -15,7 +17,6 @@ from rich.console import Console
 
 from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
-from fastopen.api.progress import NotebookProgress
 from fastopen.common.atomic import write_atomic
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError
@@ -24,7 +25,7 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import Shard
 from fastopen.experiments.quantities import Kind
 from fastopen.report import flat_cells, results_renderables
-from fastopen.runs import RunOutcome, RunStore, find_run
+from fastopen.runs import RunOutcome, RunProgress, RunStore, find_run
 from fastopen.runs.export import Format, export
 from fastopen.runs.flat_tables import TABLES, Flattener, Row
 from fastopen.workflows.run import (
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from fastopen.report.figures import Figure
 
 WIDTH: Final = 100
+# A notebook's progress bar is redrawn at most once in this many seconds.
+BAR_EVERY_S: Final = 0.25
+BAR_WIDTH: Final = 24
 # Nullable types of pandas, so that integers and flags with missing values keep their type.
 DTYPES: Final[dict[Kind, str]] = {"int": "Int64", "float": "float64", "text": "str", "flag": "boolean"}
 
@@ -177,6 +181,31 @@ def _recorded(results: Results) -> Console:
     return console
 
 
+def _progress_bar() -> Watch:
+    """Return a function that shows a run's progress in one line of a notebook cell, or nothing elsewhere."""
+    ipython: Any = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return lambda _: None
+
+    def line(text: str) -> dict[str, str]:
+        return {"text/plain": text}
+
+    cell = ipython.display.display(line(""), display_id=True, raw=True)
+    shown_at = 0.0
+
+    def show(progress: RunProgress) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        if progress.left == 0 or now - shown_at >= BAR_EVERY_S:
+            shown_at = now
+            filled = BAR_WIDTH * progress.done // max(progress.loads, 1)
+            running = f"  {progress.running[0]}" if progress.running else ""
+            bar = "#" * filled + "." * (BAR_WIDTH - filled)
+            cell.update(line(f"[{bar}] {progress.counts()}{running}"), raw=True)
+
+    return show
+
+
 def open_run(run: str | Path = "last") -> Run:
     """Open a run that was saved in a folder. `run` is the folder, the name of the run, or `last` for the
     latest run. Raises InputError if the run cannot be opened."""
@@ -227,7 +256,7 @@ def run(
         if started.not_kept is not None:
             warnings.warn(f"not kept: {started.not_kept}", stacklevel=4)
         if progress is True:
-            return nullcontext(NotebookProgress())
+            return nullcontext(_progress_bar())
         return nullcontext(progress or (lambda _: None))
 
     executed = run_experiment(experiment.asked, experiment.pages(), options, observe)
