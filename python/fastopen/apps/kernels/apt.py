@@ -161,7 +161,8 @@ class Apt:
         for archives in rounds(known, codename()):
             message = self._update(archives) or message
             offered = self._offered()
-            chosen = _choose(offered, series)
+            meant = [p for p in offered if series is None or p.series == version_key(series)[:2]]
+            chosen = max(meant, key=lambda package: package.series, default=None)
             if chosen and (series or chosen.series >= FAST_SINCE):
                 break
         if chosen:
@@ -209,11 +210,6 @@ class Apt:
         except TimeoutError:
             message = f"{program} did not finish within {TIMEOUT_S / 60:.0f} minutes"
             raise MachineError(message, GIVE_SOURCE) from None
-
-
-def _choose(offered: list[Package], series: str | None) -> Package | None:
-    meant = [p for p in offered if series is None or p.series == version_key(series)[:2]]
-    return max(meant, key=lambda package: package.series, default=None)
 
 
 def _complaint(stderr: str) -> str:

@@ -70,25 +70,6 @@ class Stage:
 Watcher = Callable[[Stage], None]
 
 
-def check_processor() -> None:
-    """Raise MachineError unless this machine runs Linux on x86-64, which the virtual engine needs."""
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
-        raise MachineError(
-            f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
-            "use --engine host",
-        )
-
-
-def check_room(folder: Path) -> None:
-    """Raise MachineError if the disk of `folder` has too little free space for a build."""
-    free = shutil.disk_usage(folder).free
-    if free < NEEDED_BYTES:
-        raise MachineError(
-            f"{folder} has {free / 1e6:.0f} MB free and a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB",
-            MAKE_ROOM,
-        )
-
-
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
     """Lock `folder`, and yield a temporary folder in it. If another build has the lock, first call `waiting`.
@@ -139,7 +120,9 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     `watch` is called at each stage. Raises InputError for an unusable source, and MachineError if this
     machine cannot build a kernel."""
     recipe = read_recipe()
-    check_processor()
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        message = f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}"
+        raise MachineError(message, "use --engine host")
     there = next((kernel for kernel in installed() if is_built_from(kernel, recipe)), None)
     if there is not None and request.if_missing and not request.force:
         return Built(there, new=False)
@@ -147,7 +130,10 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     folder = kernels_folder()
     started = time.monotonic()
     with workspace(folder, lambda: watch(Stage("waiting", "waiting for another build"))) as work:
-        check_room(folder)
+        free = shutil.disk_usage(folder).free
+        if free < NEEDED_BYTES:
+            needed = f"a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB"
+            raise MachineError(f"{folder} has {free / 1e6:.0f} MB free and {needed}", MAKE_ROOM)
         with (folder / LOG).open("wb", buffering=0) as log:  # unbuffered: programs write into it as well
             try:
                 return _build(request, recipe.copied_to(work / "recipe"), work, log, watch, started)
