@@ -59,8 +59,11 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
         constants = json.loads(next(file).rstrip().rstrip(",") + "}")["constants"]
         names = {number: name for name, number in constants["logEventTypes"].items()}
         for line in file:
-            event = _parse_event(line)
-            if event is None:
+            try:
+                event = json.loads(line[: line.rindex("}") + 1])
+            except ValueError:
+                continue
+            if not isinstance(event, dict) or "source" not in event:
                 continue
             name, params = names.get(event["type"], ""), event.get("params") or {}
             source = event["source"]["id"]
@@ -71,14 +74,6 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
             elif source in current:
                 _add_event(current[source], name, params)
     yield from (one for one in found if one.status and one.url in urls)
-
-
-def _parse_event(line: str) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line[: line.rindex("}") + 1])
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and "source" in event else None
 
 
 def _add_event(exchange: WireExchange, name: str, params: Any) -> None:
