@@ -99,7 +99,11 @@ def bodies(
                 documents = [document for row, document in run.store.documents() if not row.superseded]
             found += (_validated(one, document) for document in documents)
     if screenshots is not None:
-        _write(screenshots, found)
+        make_folder(screenshots)
+        for load in found:
+            for name, picture in load.screenshots.items():
+                if picture is not None:
+                    write_file(screenshots / f"{load.page.replace('/', '_')}.{name}.png", picture)
     if json:
         print_json(
             {"format": "fastopen-bodies/1", "engine": loads.engine, "loads": [one.as_json() for one in found]}
@@ -134,14 +138,6 @@ def _validated(imported: ImportedPage, document: dict[str, Any]) -> BodiesValida
             "replayed": None if picture is None else base64.b64decode(picture),
         },
     )
-
-
-def _write(folder: Path, found: list[BodiesValidation]) -> None:
-    make_folder(folder)
-    for one in found:
-        for name, picture in one.screenshots.items():
-            if picture is not None:
-                write_file(folder / f"{one.page.replace('/', '_')}.{name}.png", picture)
 
 
 def _print(found: list[BodiesValidation]) -> None:
