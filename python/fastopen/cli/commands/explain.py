@@ -22,7 +22,10 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Explain the kinds of invalid loads: their meaning, causes and remedies."""
-    chosen = EXPLANATIONS if kind is None else {(known := _known(kind)): EXPLANATIONS[known]}
+    chosen = {name: one for name, one in EXPLANATIONS.items() if kind in (None, name.value)}
+    if not chosen:
+        remedy = did_you_mean(str(kind), InvalidKind, "fastopen explain lists all kinds")
+        raise InputError(f"unknown kind of invalid load {kind!r}", "explain", remedy)
     if json:
         print_json({"kinds": [{"kind": name, **one._asdict()} for name, one in chosen.items()]})
     elif kind is None:
@@ -33,11 +36,3 @@ def command(
         for heading, text in explanation._asdict().items():
             for line in filled([f"{heading.capitalize()}: {text}"], console().width, indent="  "):
                 console().print(line)
-
-
-def _known(kind: str) -> InvalidKind:
-    names = [one.value for one in InvalidKind]
-    if kind in names:
-        return InvalidKind(kind)
-    remedy = did_you_mean(kind, names, "fastopen explain lists all kinds")
-    raise InputError(f"unknown kind of invalid load {kind!r}", "explain", remedy)
