@@ -51,11 +51,6 @@ class ServerState:
     port: int
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the values of the Host header that the server accepts."""
-        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
-
-    @property
     def cookie(self) -> str:
         """Return the name of the cookie with the access token. The name contains the port, because browsers
         send a host's cookies to all ports."""
@@ -139,7 +134,7 @@ class Guarded(RequestHandler):
     def prepare(self) -> None:
         """Refuse a request if its Host header is wrong, or if the access token is neither in the URL nor in
         the cookie. If the URL has the token, set the cookie and redirect to the URL without the token."""
-        if self.request.host not in self.state.hosts:
+        if self.request.host not in (f"127.0.0.1:{self.state.port}", f"localhost:{self.state.port}"):
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
         if self.state.is_token(given):
