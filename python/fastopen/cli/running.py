@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from fastopen.report import results_document
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
-from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
+from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
 # The reasons for repeating a load, in words, by the kind of the invalid load.
@@ -98,21 +98,18 @@ def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> N
     _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 
-def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
-    @contextmanager
-    def observe(run: StartedRun) -> Iterator[Watch]:
+def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], RunWatcher]:
+    def observe(run: StartedRun) -> RunWatcher:
         if run.not_kept is not None:
             print_message(f"not kept: {run.not_kept}")
         expected_s = 0.0 if printing.quiet else _announce(run, store)
-        watcher = RunWatcher(
+        return RunWatcher(
             *(errors_console(), printing.quiet),
             pace=Pace.of(run.plan, run.store.pending()),
             expected_s=expected_s,
             shorter=None if run.limit else partial(_ways_to_shorten, run),
             limit=run.limit,
         )
-        with watcher:
-            yield watcher
 
     return observe
 
