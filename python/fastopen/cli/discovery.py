@@ -19,15 +19,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 import fastopen
-from fastopen.cli.help import (
-    TopicCommand,
-    UsageError,
-    arrange,
-    placeholder,
-    refuse_repeated_options,
-    show_placeholders,
-    without_types,
-)
+from fastopen.cli.help import TopicCommand, UsageError, arrange, placeholder
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError, did_you_mean
 from fastopen.common.pydantic_errors import input_error
@@ -56,11 +48,6 @@ class Commands(TyperGroup):
         """Invoke the command. Raises InputError if the command's own arguments cannot be parsed."""
         with _converted_usage_errors():
             return super().invoke(ctx)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)
-        show_placeholders(params)
-        return params
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
         """Return the names of all commands in the order of the help's headings. Imports every command."""
@@ -115,9 +102,6 @@ class _OnDemand(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
             self.data[name] = _import_command(name)
-            for command in {id(one): one for one in (self.data[name], *_leaves(self.data[name]))}.values():
-                without_types(command)
-                refuse_repeated_options(command)
         mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
         for command in _leaves(self.data[name]):
             command.rich_markup_mode = mode
@@ -142,6 +126,8 @@ def _import_command(name: str) -> Any:
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):
         commands.sort(key=lambda one: not one.info.help)
+        for one in (info for group in commands for info in group.registered_commands):
+            one.cls = TopicCommand
         made: Any = typer.main.get_group(commands[0])
         made.name = name
         for other in commands[1:]:

@@ -4,11 +4,10 @@ The module of a command with many options defines FIRST_OPTIONS (the most import
 `--help` then shows only these. `--help TOPIC` shows the options of one topic, and `--help all` shows all."""
 
 from collections.abc import Mapping, Sequence
-from types import MethodType
 from typing import Any, Final
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from fastopen.common.errors import InputError, any_of
 from fastopen.common.phrases import listed
@@ -55,7 +54,8 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose `--help` shows only `first_options`. `--help TOPIC` shows the options of a topic."""
+    """A command that refuses to read an option twice. If it has `first_options`, its `--help` shows only
+    these, and `--help TOPIC` shows the options of a topic."""
 
     first_options: Sequence[str] = ()
 
@@ -70,7 +70,27 @@ class TopicCommand(TyperCommand):
                 raise InputError(f"unknown topic {topic!r}", HELP, f"use {any_of(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
+            raise
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return a parser that raises InputError if an option is given twice. Click itself uses the last."""
+        parser: Any = super().make_parser(ctx)
+        read = parser.parse_args
+
+        def parse(args: list[str]) -> Any:
+            values, others, params = read(args)
+            for one in params:
+                if params.count(one) > 1 and not (one.multiple or one.is_flag):
+                    remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
+                    raise InputError("is given twice", one.opts[0], remedy)
+            return values, others, params
+
+        parser.parse_args = parse
+        return parser
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's parameters. For help on a topic, such as `--help tls`, return only the topic's
@@ -113,60 +133,17 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
     command.epilog = f"\b\nExamples:\n{shown}\n\nMore options: {HELP} with {topics}."
 
 
-def without_types(command: Any) -> None:
-    """Make the command's help and errors show placeholders such as `N` instead of types such as `INTEGER`."""
-    own, parsed = command.get_help_option, command.parse_args
-
-    def parse_args(ctx: Any, args: list[str]) -> Any:
-        try:
-            return parsed(ctx, args)
-        except UsageError as error:
-            error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
-            raise
-
-    def help_option(ctx: Any) -> Any:
-        option = own(ctx)
-        show_placeholders([option])
-        return option
-
-    command.get_help_option, command.parse_args = help_option, parse_args
-    show_placeholders(command.params)
-
-
-def refuse_repeated_options(command: Any) -> None:
-    """Make the command raise InputError if an option is given twice. Click itself uses the last value."""
-    made = command.make_parser
-
-    def make_parser(ctx: Any) -> Any:
-        parser = made(ctx)
-        read = parser.parse_args
-
-        def parse(args: list[str]) -> Any:
-            values, others, params = read(args)
-            for one in params:
-                if params.count(one) > 1 and not (one.multiple or one.is_flag):
-                    remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
-                    raise InputError("is given twice", one.opts[0], remedy)
-            return values, others, params
-
-        parser.parse_args = parse
-        return parser
-
-    command.make_parser = make_parser
-
-
-def show_placeholders(params: Sequence[Any]) -> None:
-    """Make help show placeholders such as `N` for these parameters instead of names of types."""
-    for param in params:
-        param.display_type_rich = MethodType(placeholder, param)
-
-
 def placeholder(param: Any, ctx: Any) -> str | None:
     """Return the placeholder for a parameter's value in help, such as `N`; None for arguments and flags."""
     if param.param_type_name == "argument" or getattr(param, "is_flag", False):
         return None
     shown = param.metavar or param.display_type(ctx).strip("<>")
     return str(PLACEHOLDERS.get(shown, shown))
+
+
+# Typer has no setting for the words that help shows for values.
+TyperOption.display_type_rich = placeholder  # type: ignore[assignment,method-assign]
+TyperArgument.display_type_rich = placeholder  # type: ignore[assignment,method-assign]
 
 
 def _panel(param: Any) -> str | None:
