@@ -1,6 +1,5 @@
 """Define `fastopen validate FILE.har...`: replay recordings over networks that are estimated from them."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JobsOption, JsonOption, OneKernelOption, QuietOption, with_settings
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import plural
 from fastopen.contract import EngineName, LoadRecord
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
@@ -92,17 +92,19 @@ def validate_replays(
             found.unreplayable.append(f"{one.page.name}: {error.message}{remedy}")
     if not replays:
         return found
-    records: defaultdict[int, list[LoadRecord]] = defaultdict(list)
     with run_in_memory(_plan(replays, found.engine, repeats), kernel, jobs, watch) as run:
-        for row, record in last_records(run.store):
-            records[row.cell].append(record)
+        records = grouped((row.cell, record) for row, record in last_records(run.store))
     found.kernel = run.results.environment.get("virtual_kernel", {}).get("name")
     for number, replay in enumerate(replays):
-        done = [record for record in records[number] if record.valid and record.plt_ns is not None]
+        loads = records.get(number, [])
+        done = [record for record in loads if record.valid and record.plt_ns is not None]
         if done:
-            found.validated.append(_validated(replay, done))
+            record = median_load(done)
+            cause = cause_of(replay.page, replay.recording, replay.request_delays_ms, record)
+            lookups_ms = tuple(_lookups_ms(replay, record))
+            found.validated.append(ValidatedReplay(replay, record.plt_ms or 0.0, cause, lookups_ms))
         else:
-            reasons = (reason for record in records[number] for reason in record.reasons)
+            reasons = (reason for record in loads for reason in record.reasons)
             found.failed.append(f"{replay.page.name}: {next(reasons, 'the load did not finish')}")
     return found
 
@@ -133,12 +135,6 @@ def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
         "setups": [one.setups[0] for one in experiments],
     }
     return Plan(experiments[0].model_copy(update=together), tuple(pages), tuple(cells), tuple(jobs))
-
-
-def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
-    record = median_load(records)
-    cause = cause_of(replay.page, replay.recording, replay.request_delays_ms, record)
-    return ValidatedReplay(replay, record.plt_ms or 0.0, cause, tuple(_lookups_ms(replay, record)))
 
 
 def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, float]]:
@@ -182,7 +178,14 @@ def recordings(
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("takes one engine, not a list", "--engine", "give one engine")
-    imported, unreadable = _read(files, reading, quiet=quiet)
+    imported: list[ImportedPage] = []
+    unreadable = False
+    for file in files:
+        try:
+            imported += reading.pages([file], quiet=quiet)
+        except InputError as error:
+            unreadable = True
+            print_message(f"left out: {error}")
     with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
         found = validate_replays(
             imported,
@@ -204,18 +207,6 @@ def recordings(
         print_message("no page to compare", "bold red")
         raise Exit(EXIT_INPUT)
     exit_if(unreadable or found.failed)
-
-
-def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
-    imported: list[ImportedPage] = []
-    unreadable = 0
-    for file in files:
-        try:
-            imported += reading.pages([file], quiet=quiet)
-        except InputError as error:
-            unreadable += 1
-            print_message(f"left out: {error}")
-    return imported, unreadable
 
 
 def _print(found: ReplayValidation) -> None:
