@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from rich.text import Text
 from typer import Exit, Option
@@ -59,26 +59,22 @@ def _look(seconds: float, *, as_json: bool) -> bool:
     since = f"in the last {seconds:g} s" if now else "since the network namespace was made"
     findings = diagnose(after, counted)
     if as_json:
-        print_json(_document(after, counted, since, findings))
+        print_json(
+            {
+                "format": "fastopen-why/1",
+                "settings": dict(after.settings),
+                "key": after.key,
+                "listeners": [asdict(listener) for listener in after.listeners],
+                "cookies": after.cookies,
+                "since": since,
+                "counters": _of_interest(counted),
+                "findings": [{**vars(one), "rows": [row.name for row in one.rows]} for one in findings],
+                "unseen": list(after.unseen),
+            }
+        )
     else:
         _print(after, counted, since, findings)
     return any(finding.fault for finding in findings)
-
-
-def _document(
-    machine: Machine, counted: Mapping[str, int], since: str, findings: list[Observation]
-) -> dict[str, Any]:
-    return {
-        "format": "fastopen-why/1",
-        "settings": dict(machine.settings),
-        "key": machine.key,
-        "listeners": [asdict(listener) for listener in machine.listeners],
-        "cookies": machine.cookies,
-        "since": since,
-        "counters": _of_interest(counted),
-        "findings": [{**vars(one), "rows": [row.name for row in one.rows]} for one in findings],
-        "unseen": list(machine.unseen),
-    }
 
 
 def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
