@@ -47,7 +47,8 @@ def command(
         (
             *(*([run] * several), one.page, one.path),
             *(ARMS[one.arm].short_label, *([one.otherwise] * otherwise)),
-            *(f"{one.rtt_ms:g}", shown(one.saved_ms), _cost(one.cost_ms)),
+            *(f"{one.rtt_ms:g}", shown(one.saved_ms)),
+            shown(one.cost_ms) if isfinite(one.cost_ms) else "never loads",
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
         for run, one in found
@@ -55,10 +56,6 @@ def command(
     print_grid(listing(columns, rows))
     for sentence in _sentences(results, visits):
         console().print(Text(sentence))
-
-
-def _cost(cost_ms: float) -> str:
-    return shown(cost_ms) if isfinite(cost_ms) else "never loads"
 
 
 def _share(share: float | None) -> str:
