@@ -80,10 +80,10 @@ class _Memory:
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
-        self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
+        self._tasks: OrderedDict[tuple[object, ...], asyncio.Task[Any]] = OrderedDict()
 
     async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
-        key = (name, folder, _stamp(folder))
+        key = (name, folder, _stamp(folder / FILE), _stamp(folder / f"{FILE}-wal"))
         task = self._tasks.get(key)
         if task is None:
             # Drop the value that was read before the file changed.
@@ -176,14 +176,10 @@ class Kept:
         return await self._large.get("side", self.find(name), read_side)
 
 
-def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that changes when the file of a run or its write-ahead log changes."""
-    found: list[Any] = []
-    for path in (folder / FILE, folder / f"{FILE}-wal"):
-        try:
-            facts = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((facts.st_ino, facts.st_size, facts.st_mtime_ns) if facts.st_size else None)
-    return tuple(found)
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return a value that changes when the file changes; None for a missing or empty file."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_ino, facts.st_size, facts.st_mtime_ns) if facts.st_size else None
