@@ -108,15 +108,6 @@ def precompile(
     return True
 
 
-def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that gcc ignores it. Keep its modification time, so that make does not
-    rebuild the objects that depend on it."""
-    target = tree / f"{FIRST}.gch"
-    before = target.stat()
-    target.write_bytes(b"")
-    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 def _flags(tree: Path) -> list[str]:
     """Return the compiler and the flags with which most source files of the kernel are compiled."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
@@ -197,7 +188,11 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
         # Some files of some versions may not compile with these shortcuts. The second make compiles such
         # files without them, and also those files whose flags had LIGHTLY.
         done = make_linux([*command, LIGHTLY, "--keep-going", "linux"])
-        empty_precompiled(tree)
+        # gcc ignores an empty header. With its old time, make does not build objects that used it again.
+        header = tree / f"{FIRST}.gch"
+        before = header.stat()
+        header.write_bytes(b"")
+        os.utime(header, ns=(before.st_atime_ns, before.st_mtime_ns))
     if not done and not make_linux([*command, "linux"]):
         raise StepFailedError("make")
     run(["strip", "linux"], log, tree)

@@ -11,7 +11,7 @@ from fastopen.cli.output import errors_console, print_grid, print_json, print_li
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
-from fastopen.common.grid import Grid, figures, keys, listing
+from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.kernels.recipe import is_outdated
@@ -115,7 +115,15 @@ def list_kernels(json: JsonOption = False) -> None:
     if not usable and not damaged:
         print_line("no kernel is installed; to do: fastopen kernel build")
     elif usable:
-        print_grid(_grid(usable))
+        columns = (*keys("kernel", "made of"), *figures("HZ", "size"), *keys("built"))
+        rows = (
+            (
+                *(known.name, f"{known.source} {known.source_version}", str(known.hz)),
+                *(f"{known.size_bytes / 1e6:.1f} MB", known.built[:10]),
+            )
+            for known in (kernel.manifest for kernel in usable)
+        )
+        print_grid(listing(columns, rows))
     for folder, fault in damaged.items():
         print_line(f"damaged: {folder.name}: {fault}")
         print_line(f"  to do: fastopen kernel remove {folder.name}")
@@ -130,14 +138,3 @@ def remove(name: Annotated[str, Argument(help="A kernel's name or the beginning 
 def described(kernel: Kernel) -> dict[str, Any]:
     """Return facts about a kernel for JSON: its path, its manifest, and `outdated` (see `is_outdated`)."""
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": is_outdated(kernel)}
-
-
-def _grid(usable: list[Kernel]) -> Grid:
-    rows = (
-        (
-            *(known.name, f"{known.source} {known.source_version}", str(known.hz)),
-            *(f"{known.size_bytes / 1e6:.1f} MB", known.built[:10]),
-        )
-        for known in (kernel.manifest for kernel in usable)
-    )
-    return listing((*keys("kernel", "made of"), *figures("HZ", "size"), *keys("built")), rows)
