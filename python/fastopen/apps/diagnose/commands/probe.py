@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from rich.text import Text
 from typer import Argument, Option
 
-from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, Target, probe, target_of
+from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, probe, target_of
 from fastopen.apps.diagnose.probe.words import Conclusion, conclude
 from fastopen.apps.diagnose.why.machine import sysctl
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_json, print_line, print_message
@@ -43,7 +43,9 @@ def command(
     interrupted = False
     for target in targets:
         if not quiet:
-            _announce(target, timeout)
+            what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
+            message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
+            print_message(f"{message} and {timeout:g} s at most", "dim")
         try:
             probed = probe(target, family=family, timeout_s=timeout)
         except KeyboardInterrupt:
@@ -80,12 +82,6 @@ def _check_setting() -> int:
             f"as root: sysctl -w {SETTING}={value | 1}",
         )
     return value
-
-
-def _announce(target: Target, timeout: float) -> None:
-    what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
-    message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
-    print_message(f"{message} and {timeout:g} s at most", "dim")
 
 
 def _print(found: Probed, conclusion: Conclusion) -> None:
