@@ -80,8 +80,7 @@ def _checks() -> Iterator[Check]:
     exact, detail = resolution_us < TIMER_MAX_US, f"resolution {resolution_us:g} us"
     yield Check("timers", exact, detail, "boot a kernel with high-resolution timers (highres=on)")
     yield Check("cores", True, f"{len(os.sched_getaffinity(0))}; {default_parallel()} worlds in parallel")
-    yield from _program()
-    yield _virtual_kernel()
+    yield from _engines()
 
 
 def _fast_open() -> Iterator[Check]:
@@ -118,7 +117,7 @@ def _settings() -> Iterator[Check]:
         yield Check(name, ok, value, f"as root: sysctl -w {name}={permitting}")
 
 
-def _program() -> Iterator[Check]:
+def _engines() -> Iterator[Check]:
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")
@@ -126,18 +125,16 @@ def _program() -> Iterator[Check]:
             yield Check(check["name"], bool(check["ok"]), str(check["detail"]), str(check["remedy"]))
     except MachineError as error:
         yield Check("world program", False, error.message, error.remedy)
-
-
-def _virtual_kernel() -> Check:
     try:
         kernel = kernels.find()
     except MachineError as error:
         # This is not a fault, because the host engine works without this kernel.
-        return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
+        yield Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
+        return
     detail = f"kernel {kernel.name} (Linux {kernel.version})"
     if is_outdated(kernel):
         detail += f"; built by another version of fastopen; to do: {kernels.BUILD_IT}"
-    return Check("virtual engine", True, detail)
+    yield Check("virtual engine", True, detail)
 
 
 def _filled(text: str, indent: str, target: Console) -> str:
