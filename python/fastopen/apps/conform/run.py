@@ -37,19 +37,14 @@ def packetdrill(folder: Path) -> Path:
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"
         raise InputError(f"not a packetdrill source: {SOURCE}/packetdrill.c is missing", str(folder), remedy)
-    place = cache_folder("packetdrill") / _digest(source)
-    if not (place / PROGRAM).is_file():
-        _build(source, place)
-    return place / PROGRAM
-
-
-def _digest(source: Path) -> str:
-    """Return a digest of packetdrill's source files and of the C header TIME, which fastopen adds to them."""
-    digest = hashlib.sha256(TIME.read_bytes())
+    digest = hashlib.sha256(TIME.read_bytes())  # the build adds this C header to packetdrill's source
     for path in sorted(source.iterdir()):
         if path.is_file():
             digest.update(f"{path.name}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    place = cache_folder("packetdrill") / digest.hexdigest()[:16]
+    if not (place / PROGRAM).is_file():
+        _build(source, place)
+    return place / PROGRAM
 
 
 def _build(source: Path, place: Path) -> None:
