@@ -1,6 +1,5 @@
 """Define `fastopen merge`: merge the shards of an experiment into one run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -31,7 +30,15 @@ def command(
     """Merge the shards of an experiment into one run, and print its results.
 
     Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged."""
-    parts = _parts(folders)
+    found: dict[Path, Path] = {}  # the shards, by their resolved path, without duplicates
+    for text in folders:
+        place = find_run(text)
+        runs = run_folders(place)
+        if not runs:
+            remedy = "pass the folders that fastopen run --shard wrote"
+            raise InputError("contains no run", str(place), remedy)
+        found.update({run.resolve(): run for run in runs})
+    parts = [*found.values()]
     with RunStore.open(parts[0]) as first:
         folder = output or new_run_folder(first.experiment().name)
     merged = merge(parts, folder)
@@ -46,16 +53,3 @@ def command(
     if not quiet or remedy:
         print_message(f"{merged.done:,} of {merged.loads:,} loads are in {folder}{remedy}")
     exit_if(merged.missing or any(cell.without_valid for cell in results.cells))
-
-
-def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the shards (parts of a run) that `folders` name or contain, without duplicates."""
-    found: dict[Path, Path] = {}
-    for text in folders:
-        folder = find_run(text)
-        runs = run_folders(folder)
-        if not runs:
-            remedy = "pass the folders that fastopen run --shard wrote"
-            raise InputError("contains no run", str(folder), remedy)
-        found.update({run.resolve(): run for run in runs})
-    return [*found.values()]
