@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Annotated, Final
+
+from typer import Option
 
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
@@ -94,16 +96,23 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The source of a kernel, and the options of its build. `source` is the path of the source. If it is
-    None, apt provides the newest Linux, or the newest version of `series`, such as `6.12`. `force` builds
-    even if the kernel is already installed. `if_missing` accepts an installed kernel of any version with the
-    same kernel options and patches. `jobs` is the number of parallel compilers; None for one per core."""
+    """The options of a kernel's build, which `with_settings` adds to the command. `if_missing` accepts an
+    installed kernel of any version with the same kernel options and patches."""
 
-    source: Path | None = None
-    series: str | None = None
-    force: bool = False
-    if_missing: bool = False
-    jobs: int | None = None
+    source: Annotated[
+        Path | None, Option(metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)")
+    ] = None
+    series: Annotated[
+        str | None, Option("--version", metavar="X.Y", help="Version of apt's kernels. (default: the newest)")
+    ] = None
+    force: Annotated[bool, Option("--force", help="Build an installed kernel again.")] = False
+    if_missing: Annotated[
+        bool, Option("--if-missing", help="Build only if no kernel of this configuration is installed.")
+    ] = False
+    jobs: Annotated[
+        int | None,
+        Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """Define `fastopen kernel build`, `info`, `list` and `remove`, for the virtual engine's kernels."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Final
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
-from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels
@@ -50,33 +49,18 @@ command = Typer(no_args_is_help=True, help="Build, test, list and remove the vir
 
 
 @command.command("build")
-def build(
-    source: Annotated[
-        Path | None, Option(metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)")
-    ] = None,
-    version: Annotated[
-        str | None, Option(metavar="X.Y", help="Version of apt's kernels. (default: the newest)")
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Build an installed kernel again.")] = False,
-    if_missing: Annotated[
-        bool, Option("--if-missing", help="Build only if no kernel of this configuration is installed.")
-    ] = False,
-    jobs: Annotated[
-        int | None,
-        Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
-    ] = None,
-    quiet: QuietOption = False,
-    json: JsonOption = False,
-) -> None:
+@with_settings
+def build(request: BuildRequest, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Build a kernel for the virtual engine, test it, and install it in your cache.
 
     Takes minutes the first time. Needs no root. apt's signatures are checked as usual."""
-    if version is not None and source is not None:
+    version = request.series
+    if version is not None and request.source is not None:
         raise InputError("cannot be combined with --source", "--version", "drop one of them")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
         raise InputError(f"{version!r} is not a version of Linux", "--version", "write X.Y, such as 6.12")
     with BuildWatcher(errors_console(), quiet) as watcher:
-        built = build_kernel(BuildRequest(source, version, force, if_missing, jobs), watcher)
+        built = build_kernel(request, watcher)
     if json:
         print_json({"new": built.new, **described(built.kernel)})
         return
