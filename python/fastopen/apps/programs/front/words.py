@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from fastopen.common.grid import Grid, figures, keys, listing
+from fastopen.common.grid import figures, keys, listing
 from fastopen.common.phrases import plural, some
 from fastopen.common.terminal import fitting_table
 
@@ -29,8 +29,12 @@ COLUMNS: Final = {
 def write_report(document: dict[str, Any], target: Console) -> None:
     """Print the JSON report of `fastopen exec`: a verdict, a table of servers, and notes."""
     target.print(Text(verdict(document), style="bold"), soft_wrap=True)
-    if document["peers"]:
-        target.print(fitting_table(_grid(document["peers"]), target.width)[0])
+    if peers := document["peers"]:
+        rows = [(peer["peer"], *(str(peer[key]) for key in COLUMNS)) for peer in peers[:PEERS_SHOWN]]
+        if rest := peers[PEERS_SHOWN:]:
+            rows.append((f"{len(rest)} more", *(str(sum(peer[key] for peer in rest)) for key in COLUMNS)))
+        grid = listing((*keys("server"), *figures(*COLUMNS.values())), rows)
+        target.print(fitting_table(grid, target.width)[0])
     for note in notes(document):
         target.print(Text(f"- {note}"), soft_wrap=True)
 
@@ -121,10 +125,3 @@ def _about_setting(setting: int, listeners: int) -> Iterator[str]:
     if listeners and not setting & SERVER_BIT:
         message = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
         yield message + f"{plural(listeners, 'listener')} sent no cookies; {remedy}"
-
-
-def _grid(peers: list[dict[str, Any]]) -> Grid:
-    rows = [(peer["peer"], *(str(peer[key]) for key in COLUMNS)) for peer in peers[:PEERS_SHOWN]]
-    if rest := peers[PEERS_SHOWN:]:
-        rows.append((f"{len(rest)} more", *(str(sum(peer[key] for peer in rest)) for key in COLUMNS)))
-    return listing((*keys("server"), *figures(*COLUMNS.values())), rows)
