@@ -162,8 +162,9 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
+    size = len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
     # A browser does not keep all bodies, for example of broken pictures. Then use the size on the wire.
-    content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
+    content: dict[str, Any] = {"size": size or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text
         content |= {"encoding": "base64"} if encoded else {}
@@ -181,11 +182,6 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
         "_transferSize": wire,
         "_error": exchange.failed,
     }
-
-
-def _size(text: str, encoded: bool) -> int:
-    """Return the size of a body in bytes. If `encoded` is True, the text is base64."""
-    return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
 
 
 def _version(response: Mapping[str, Any]) -> str:
