@@ -134,16 +134,12 @@ def _print(done: BenchResult, server: str | None) -> None:
         factors = (Entry(values[name], phrase=_phrase(name, values[name])) for name in varying)
         entries.append((Entry(row.cell.arm), *factors, *_figures(row, on_host)))
     print_grid(Grid("", columns, tuple(entries)))
-    for line in (*_published(done), *_sentences(done, varying)):
-        print_line(line)
-
-
-def _published(done: BenchResult) -> Iterator[str]:
     for arm, published in done.bench.published.items():
-        measured = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
+        measured = [(row.cell.count, row.per_second) for row in rows if row.cell.arm == arm]
         shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in measured if rate is not None)
-        yield f"Published, {arm}: {published:,.1f} answers a second; measured: {shown or '-'}."
-    yield from done.bench.notes
+        print_line(f"Published, {arm}: {published:,.1f} answers a second; measured: {shown or '-'}.")
+    for line in (*done.bench.notes, *_sentences(done, varying)):
+        print_line(line)
 
 
 def _head(done: BenchResult, server: str | None) -> str:
