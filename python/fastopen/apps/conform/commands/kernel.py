@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from rich.text import Text
 from typer import Argument, Option, Typer
 
-from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
+from fastopen.apps.conform.run import Conformance, ScriptOutcome, conform
 from fastopen.cli.output import console, errors_console, exit_if, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -77,16 +77,12 @@ def _print(done: Conformance, *, every: bool) -> None:
     if shown:
         console().print()
     for result in shown:
-        print_line(_line(result))
+        line = Text.assemble((f"{result.outcome.value:9}", STYLES[result.outcome]), " ", result.script)
+        if result.why:
+            line.append(f"\n          {result.why}")
+        if result.agrees is False:
+            read = f"{result.syn_data_acked_read} in the evidence, {result.syn_data_acked} in the script"
+            line.append(f"\n          handshakes with acknowledged SYN data: {read}", "bold red")
+        print_line(line)
     console().print()
     print_line(done.line())
-
-
-def _line(result: ScriptResult) -> Text:
-    line = Text.assemble((f"{result.outcome.value:9}", STYLES[result.outcome]), " ", result.script)
-    if result.why:
-        line.append(f"\n          {result.why}")
-    if result.agrees is False:
-        read = f"{result.syn_data_acked_read} in the evidence, {result.syn_data_acked} in the script"
-        line.append(f"\n          handshakes with acknowledged SYN data: {read}", "bold red")
-    return line
