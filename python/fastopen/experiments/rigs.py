@@ -188,8 +188,7 @@ class RigSpace:
         """Return a rig with the same effect and, if possible, fewer conditions. If a condition with
         `each_page` has a value for every page, the most common value becomes the value of all pages."""
         pages = self._pages_with_copies
-        # Only values that are declared for each page can be moved between pages.
-        for name in (alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)):
+        for name in self.names_for_each_page:
             values = {page: one for page in pages for one in self.of_page(rig, page) if one.name == name}
             if values and len(values) == len(pages):
                 most = Counter(values.values()).most_common(1)[0][0]
@@ -197,6 +196,11 @@ class RigSpace:
                 own = [one.of_one(page) for page, one in values.items() if one != most]
                 rig = self.ordered([*others, most, *own])
         return rig
+
+    @cached_property
+    def names_for_each_page(self) -> list[str]:
+        """Return the names of conditions that can be set for all pages or for each page, with all values."""
+        return [alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)]
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
         return tuple(sorted(rig, key=self.properties.index))

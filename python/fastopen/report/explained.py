@@ -8,7 +8,8 @@ from fastopen.common.phrases import plural, with_sign
 from fastopen.experiments import PublishedCell
 from fastopen.experiments.rigs import Property
 from fastopen.report.shared_columns import known
-from fastopen.workflows.explained import AGREE_SHARE, CellTimes, Explained, Tried
+from fastopen.workflows.explained import Explained, Tried
+from fastopen.workflows.predicted import AGREE_SHARE, CellTimes
 
 PROPERTY = (Column("property", "key"), Column("value", "words", wraps=True))
 PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))

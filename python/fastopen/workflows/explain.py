@@ -27,7 +27,6 @@ from fastopen.experiments.rigs import Fitted, Rig, RigSpace
 from fastopen.pages import Page, load_chosen
 from fastopen.workflows.engines import maker_of
 from fastopen.workflows.explained import (
-    CellTimes,
     Explained,
     Tried,
     best_of,
@@ -36,6 +35,7 @@ from fastopen.workflows.explained import (
 )
 from fastopen.workflows.known_times import KnownTimes, LoadTime
 from fastopen.workflows.page_on_rig import PageOnRig
+from fastopen.workflows.predicted import CellTimes
 
 # After this many requests (half a minute on two cores), a search tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000

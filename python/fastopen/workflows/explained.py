@@ -1,40 +1,20 @@
 """Compare page loads under assumed test conditions with published figures, and find the best conditions."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, fsum
 from typing import Any, Final
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
-from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.grouping import grouped
 from fastopen.common.resources import packaged_file
 from fastopen.experiments import PublishedCell
 from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace
+from fastopen.workflows.predicted import CellTimes, CrossValidation, score
 
 # Kinds of audit findings that concern the times. Other kinds are printing errors.
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
-# A page load time agrees if it differs from the published time by at most this share.
-AGREE_SHARE: Final = 0.1
-# A prediction ignores sets of test conditions with at least this number of points less than the best.
-FAR_POINTS: Final = 16
-
-
-@dataclass(frozen=True)
-class CellTimes:
-    """Load times in ms of one page over one network, without and with TFO; None if no load was valid."""
-
-    off_ms: float | None
-    tfo_ms: float | None
-
-    @property
-    def saving_percent(self) -> float | None:
-        """Return TFO's saving in percent, negative if TFO is slower; None if a load time is missing."""
-        if not self.off_ms or self.tfo_ms is None:
-            return None
-        return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
 
 @dataclass(frozen=True)
@@ -42,7 +22,7 @@ class Tried:
     """A set of assumed test conditions (`rig`), and the mean load times that fastopen measured under it.
     `times` maps each published result (one page over one network) to the measured times. `fitted` contains
     the published results whose times without TFO were used to fit the page. Results in
-    `cells_of_other_tables` affect only `points` and `rank`."""
+    `cells_of_other_tables` affect only `rank` and predictions."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -58,17 +38,12 @@ class Tried:
         return frozenset(filter(self.times_agree, self.times))
 
     def agrees(self, cell: PublishedCell) -> bool:
-        """Return True if TFO's saving under these test conditions is within 3 percentage points of the
-        published saving for the page and network of `cell`."""
-        saving = self.times[cell].saving_percent
-        return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
+        """Return True if TFO's saving is within 3 percentage points of the published saving in `cell`."""
+        return self.times[cell].saving_agrees(cell)
 
     def times_agree(self, cell: PublishedCell) -> bool:
-        """Return True if both page load times under these test conditions, with and without TFO, are within
-        10 % of the published times for the page and network of `cell`."""
-        ours = self.times[cell]
-        pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
-        return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
+        """Return True if both page load times are within 10 % of the published times in `cell`."""
+        return self.times[cell].times_agree(cell)
 
     @property
     def agreeing(self) -> int:
@@ -79,23 +54,14 @@ class Tried:
     def times_agreeing(self) -> int:
         return len(self.times_agreeing_cells - self.cells_of_other_tables)
 
-    def points(self, cells: frozenset[PublishedCell]) -> int:
-        """Return the score of these test conditions: 4 points for each published result in `cells` whose
-        saving agrees, 2 for each result whose two times agree, and -1 for each condition without a source."""
-        savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
-        return 4 * savings + 2 * times - self._assumed
-
-    @cached_property
-    def _assumed(self) -> int:
-        return sum(one.assumed for one in self.rig)
-
     @cached_property
     def rank(self) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a sort key that is lowest for the best set of test conditions: the set with the most points.
         Break ties by more agreeing savings and times, then by fewer conditions."""
         agreement = len(self.agreeing_cells) + len(self.times_agreeing_cells)
         named = [(one.name, one.value) for one in self.rig]
-        return -self.points(frozenset(self.times)), -agreement, len(self.rig), named
+        points = score(len(self.agreeing_cells), len(self.times_agreeing_cells), self.rig)
+        return -points, -agreement, len(self.rig), named
 
 
 @dataclass(frozen=True)
@@ -154,46 +120,22 @@ class Explained:
     def predicted(self) -> int:
         """Return the number of published savings that a cross-validation predicts correctly. Each prediction
         ignores all published results for the same page and network."""
-        return self._by_cell.correct()
+        return self._validation.correct()
 
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. Each
-        prediction ignores the page's own results, so with only one page it uses no published results."""
-        pages = grouped((cell.page, cell) for cell in self.base.times)
-        return self._validation(pages.values()).correct()
+        prediction ignores the page's own results. With only one page, it has no results to build on."""
+        return self._validation.correct(whole_pages=True)
 
     def predicted_gained(self, one: Property) -> int:
-        """Return the number of correct predictions (`predicted`) that are lost if the cross-validation leaves
-        out all sets of test conditions that set the condition `one` for any page."""
-        original = self.space.original(one)
-        about = [number for number, page in enumerate(self._pages) if one.is_about(page)]
-        others = [
-            number
-            for number, of_pages in enumerate(self._distinct)
-            if not any(original in of_pages[page] for page in about)
-        ]
-        return self.predicted - self._by_cell.correct(others)
+        """Return the number of correct predictions (`predicted`) that are lost if the search ignores all sets
+        of test conditions in which `one` holds for a page."""
+        return self.predicted - self._validation.correct(ignored=one)
 
     @cached_property
-    def _by_cell(self) -> "CrossValidation":
-        return self._validation(grouped(((cell.page, cell.link), cell) for cell in self.base.times).values())
-
-    def _validation(self, groups: Iterable[Collection[PublishedCell]]) -> "CrossValidation":
-        return CrossValidation([*self._distinct.values()], self.cells, [*groups])
-
-    @cached_property
-    def _pages(self) -> list[str]:
-        return [page for page in self.space.base.pages if self.space.cells_of(page)]
-
-    @cached_property
-    def _distinct(self) -> Mapping[tuple[Rig, ...], Tried]:
-        """Map each tuple of conditions, one item for each page, to the rig with the best `rank` that sets
-        them. Several rigs can do so, because a condition can be set for all pages at once or page by page."""
-        return {
-            tuple(self.space.of_page(one.rig, page) for page in self._pages): one
-            for one in sorted(self.tried, key=lambda one: one.rank, reverse=True)
-        }
+    def _validation(self) -> CrossValidation:
+        return CrossValidation(self.space, self.cells, {one.rig: one.times for one in self.tried})
 
     @property
     def reachable(self) -> int:
@@ -327,46 +269,3 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 def best_of(tried: Sequence[Tried]) -> Tried:
     """Return the result for the rig (test conditions) with the best `rank` over all published figures."""
     return min(tried, key=lambda one: one.rank)
-
-
-@dataclass(frozen=True)
-class CrossValidation:
-    """A test of how well measured load times predict the published savings in `cells`. It leaves out each
-    group of published results in `groups` in turn, and predicts the group's savings. A prediction is the
-    weighted mean of the savings measured under the rigs in `tried`. A rig's weight is e to the power of its
-    points for the published figures outside the group."""
-
-    tried: Sequence[Tried]
-    cells: Collection[PublishedCell]
-    groups: Sequence[Collection[PublishedCell]]
-
-    @cached_property
-    def _points(self) -> list[list[int]]:
-        """Return, for each group, the points of each rig for the published figures outside the group."""
-        every = frozenset(self.tried[0].times)
-        return [[one.points(every.difference(group)) for one in self.tried] for group in self.groups]
-
-    def correct(self, used: Sequence[int] | None = None) -> int:
-        """Return the number of published savings with which the predictions agree. `used` lists the indices
-        in `tried` of the test conditions to use, by default all."""
-        used = range(len(self.tried)) if used is None else used
-        return sum(
-            prediction is not None and abs(prediction - cell.improvement_percent) <= AGREE_POINTS
-            for group, points in zip(self.groups, self._points, strict=True)
-            for cell, prediction in self._predictions(group, points, used)
-        )
-
-    def _predictions(
-        self, group: Collection[PublishedCell], points: Sequence[int], used: Sequence[int]
-    ) -> Iterator[tuple[PublishedCell, float | None]]:
-        most = max((points[number] for number in used), default=0)
-        near = [(exp(points[number] - most), number) for number in used if points[number] > most - FAR_POINTS]
-        for cell in group:
-            if cell in self.cells:
-                weighted = [
-                    (weight, saving)
-                    for weight, number in near
-                    if (saving := self.tried[number].times[cell].saving_percent) is not None
-                ]
-                total = fsum(weight for weight, _ in weighted)
-                yield cell, fsum(weight * saving for weight, saving in weighted) / total if total else None

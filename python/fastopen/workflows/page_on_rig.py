@@ -10,7 +10,7 @@ from fastopen.contract import Job
 from fastopen.experiments import BASELINE, ArmName, Variation, make_plan
 from fastopen.experiments.rigs import Reproduction, chain_of_hosts, page_answered_later, page_of_objects
 from fastopen.pages import Page
-from fastopen.workflows.explained import CellTimes
+from fastopen.workflows.predicted import CellTimes
 
 # A fit of a page to published times ends after FITS steps, if no time has a relative error above FIT_ERROR,
 # or if FITS_IN_VAIN steps in a row did not reduce the largest error.

@@ -15,7 +15,8 @@ from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.report.explained import cells_grid, disagreeing_cells_grid, properties_grid
 from fastopen.report.explained_page import ALONE, WITHOUT, cells_by_property, explained_html
-from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
+from fastopen.workflows.explained import Explained, Tried, sourced_rig
+from fastopen.workflows.predicted import CellTimes
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()

@@ -17,9 +17,10 @@ from fastopen.engines.results_store import Maker
 from fastopen.experiments import PublishedCell, load_experiment, load_rigs
 from fastopen.experiments.rigs import Property, Rig, RigSpace
 from fastopen.workflows.explain import RigSearch, explain
-from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
+from fastopen.workflows.explained import Explained, Tried, sourced_rig
 from fastopen.workflows.known_times import KnownTimes
 from fastopen.workflows.page_on_rig import PageOnRig
+from fastopen.workflows.predicted import CellTimes
 from places import GOLDEN
 
 SPACE = load_rigs("cs244-2015")
@@ -152,23 +153,6 @@ def test_a_cell_that_two_tables_print_is_left_out_of_both() -> None:
 
     found = Explained(space, space.base_cells(), (agreeing((), ()), agreeing((window,), twins)), {}, 0)
     assert (len(twins), found.best.rig, found.predicted) == (2, (window,), 0)
-
-
-def test_conditions_that_several_rigs_have_count_once() -> None:
-    space = load_rigs("meissner")
-    cells = space.base_cells()
-    chain = next(one for one in space.properties if one.fitted == "hosts")
-    copies = tuple(one for one in space.properties if one.value == chain.value and one.pages)
-
-    def saving(rig: Rig, points: float) -> Tried:
-        return Tried(rig, {cell: times(cell, longer=1.5, points=points) for cell in cells}, frozenset())
-
-    # Weighted by e to the power of 0 and -1, the mean is 3.05 points off. A weight for the copies would make
-    # it 2.95.
-    tried = (saving((), 6.6), saving((chain,), -6.6), saving(copies, -6.6))
-    found = Explained(space, cells, tried, {}, 0)
-    assert (len(copies), found.predicted) == (3, 0)
-    assert found.predicted_gained(chain) == found.predicted_gained(copies[0]) == 0
 
 
 def test_an_unknown_table_of_the_rig_is_refused(tmp_path: Path) -> None:
