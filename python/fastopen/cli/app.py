@@ -10,7 +10,6 @@ from typer import Exit, Option, Typer, echo
 from fastopen.cli.discovery import Commands
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console, open_standard_output
 from fastopen.common.errors import InputError, MachineError, one_line, unusable
-from fastopen.common.versions import version_of
 
 EXIT_HELP: Final = (
     "Exit codes: 0 done; 1 done, but a cell has no valid load, or a bug; 2 bad input; "
@@ -24,7 +23,9 @@ app = Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        echo(f"fastopen {version_of('fastopen')}")
+        from importlib import metadata  # which takes 12 ms, so only here
+
+        echo(f"fastopen {metadata.version('fastopen')}")
         raise Exit
 
 

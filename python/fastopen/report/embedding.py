@@ -5,11 +5,11 @@ import re
 from contextlib import suppress
 from functools import cache
 from html import escape, unescape
+from importlib import metadata
 from typing import Any, Final
 
 from fastopen.common.atomic import write_atomic
 from fastopen.common.resources import cache_folder
-from fastopen.common.versions import version_of
 from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 
 # The last statement of the bundled script, which lets the page's own script call vega-embed.
@@ -65,7 +65,7 @@ def _titled(bar: re.Match[str]) -> str:
 def library() -> str:
     """Return the JavaScript libraries Vega, Vega-Lite and vega-embed as one script of 0.9 MB. Bundling takes
     seconds, so the script is stored in the user's cache folder if possible."""
-    path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
+    path = cache_folder("report") / f"vega-{metadata.version('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -4,12 +4,12 @@ a stored run, because any program may have written them."""
 import os
 import platform
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from fastopen.common.versions import version_of
 from fastopen.contract.part import Part
 
 
@@ -76,10 +76,10 @@ def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
-            "fastopen": version_of("fastopen"),
+            "fastopen": metadata.version("fastopen"),
             "fastopen-world": program_version,
             "python": platform.python_version(),
-            "numpy": version_of("numpy"),
+            "numpy": metadata.version("numpy"),
         },
         "kernel": platform.release(),
         "architecture": platform.machine(),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,7 +16,6 @@ from fastopen.common import units
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.resources import cache_folder
-from fastopen.common.versions import version_of
 from fastopen.contract import LoadRecord, Network
 from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_settings
@@ -68,7 +68,7 @@ class _Recording:
         exchanges = [asdict(one) for one in self._exchanges]
         page = self.imported.page.digest()
         network = self.network.model_dump(mode="json")
-        known = [FORMAT, version_of("fastopen"), page, exchanges, network, asdict(self._maker)]
+        known = [FORMAT, metadata.version("fastopen"), page, exchanges, network, asdict(self._maker)]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
         return cache_folder(FOLDER) / f"{digest}.json"
 

@@ -5,11 +5,11 @@ The specification: http://www.softwareishard.com/blog/har-12-spec/"""
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import metadata
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from fastopen.apps.record.events import Log, NetworkExchange
-from fastopen.common.versions import version_of
 
 _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/1.0": "HTTP/1.0"}
 
@@ -42,7 +42,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
     return {
         "log": {
             "version": "1.2",
-            "creator": {"name": "fastopen", "version": version_of("fastopen")},
+            "creator": {"name": "fastopen", "version": metadata.version("fastopen")},
             "browser": {"name": "Chromium", "version": browser},
             "pages": described,
             "entries": entries,

@@ -13,12 +13,12 @@ import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastopen.apps.record.har import Loaded, har_of
-from fastopen.common.versions import version_of
 
 ARGUMENTS: Final = ("--log-net-log={}", "--net-log-capture-mode=Everything")
 _BEGIN: Final = 1
@@ -124,7 +124,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
     package = {
         "profile": "data-package",
         "wacz_version": "1.1.1",
-        "software": f"fastopen {version_of('fastopen')}",
+        "software": f"fastopen {metadata.version('fastopen')}",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "resources": resources,
     }
@@ -144,7 +144,7 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
 
     file, index = io.BytesIO(), []
     writer = WARCWriter(file, gzip=True, warc_version="1.1")
-    software = {"software": f"fastopen {version_of('fastopen')}", "format": "WARC File Format 1.1"}
+    software = {"software": f"fastopen {metadata.version('fastopen')}", "format": "WARC File Format 1.1"}
     writer.write_record(writer.create_warcinfo_record(_ARCHIVE, software))
     for one in exchanges:
         date = datetime.fromtimestamp(one.moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

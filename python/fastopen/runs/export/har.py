@@ -6,10 +6,10 @@ of an entry contains data about its connection, and `_fastopen` of the page cont
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from importlib import metadata
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from fastopen.common.versions import version_of
 from fastopen.experiments import Cell, Experiment, as_recorded
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
@@ -69,7 +69,7 @@ def har_document(
             **{key: record[key] for key in ("client_address", "counters", "link")},
         },
     }
-    creator = {"name": "fastopen", "version": version_of("fastopen")}
+    creator = {"name": "fastopen", "version": metadata.version("fastopen")}
     log = {"version": "1.2", "creator": creator, "pages": [about], "entries": entries, "comment": HEADERS}
     return {"log": log}
 
