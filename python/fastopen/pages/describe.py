@@ -25,7 +25,12 @@ def summary(page: Page) -> dict[str, Any]:
     the number of resources in the longest chain that starts at the document. `processing_us_longest_chain` is
     the largest sum of the client's processing times in such a chain, in us."""
     resources = page.resources
-    depths, chains = _chains(page)
+    depths: list[int] = []
+    chains_us: list[int] = []
+    for resource in resources:
+        parent = resource.initiator
+        depths.append(1 if parent is None else depths[parent] + 1)
+        chains_us.append(resource.processing_us + (0 if parent is None else chains_us[parent]))
     by_host = _by_host(page)
     largest = sorted(range(len(resources)), key=lambda i: (-resources[i].body_bytes, i))[:_LARGEST]
     return {
@@ -47,7 +52,7 @@ def summary(page: Page) -> dict[str, Any]:
         "depth": max(depths),
         "server_think_us": sum(r.server_think_us for r in resources),
         "processing_us": sum(r.processing_us for r in resources),
-        "processing_us_longest_chain": max(chains),
+        "processing_us_longest_chain": max(chains_us),
         "load_event_processing_us": page.load_event_processing_us,
         "largest": [
             {"resource": i, "url": resources[i].url, "body_bytes": resources[i].body_bytes} for i in largest
@@ -55,18 +60,6 @@ def summary(page: Page) -> dict[str, Any]:
         "by_host": by_host,
         "notes": list(page.notes),
     }
-
-
-def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return two lists with a number for each resource: the length of the chain that leads from the document
-    through initiators to the resource, and the client's total processing time in this chain in us."""
-    depths: list[int] = []
-    chains: list[int] = []
-    for resource in page.resources:
-        parent = resource.initiator
-        depths.append(1 if parent is None else depths[parent] + 1)
-        chains.append(resource.processing_us + (0 if parent is None else chains[parent]))
-    return depths, chains
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
