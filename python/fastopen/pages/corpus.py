@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fastopen.common.csv_cells import unescape_formula
 from fastopen.common.errors import InputError, unreadable
+from fastopen.common.grouping import grouped
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind
 from fastopen.pages.files import FileProgress, Progress, first_bytes, part_of, silent
@@ -187,17 +188,14 @@ def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
     """Return the chosen pages. Read each file only once. `reading` contains options for `load_pages`."""
-    wanted: dict[Path, set[str]] = {}
-    for one in chosen:
-        if one.page is None:
-            wanted.setdefault(one.file, set()).add(one.properties["digest"])
+    wanted = grouped((one.file, one.properties["digest"]) for one in chosen if one.page is None)
     pages: dict[tuple[Path, str], ImportedPage] = {}
     for number, (file, digests) in enumerate(wanted.items()):
         if progress is not None:
             progress(str(file), number, len(wanted))
         try:
             by_digest = {one.page.digest(): one for one in load_pages([file], **reading)}
-            if digests - by_digest.keys():
+            if not by_digest.keys() >= set(digests):
                 remedy = "run fastopen page index again, or skip the file with --lenient"
                 raise InputError("has changed since it was indexed", str(file), remedy)
             pages |= {(file, digest): by_digest[digest] for digest in digests}
