@@ -70,7 +70,12 @@ def page_of(
         notes.add(edge.evidence)
     for one in kept:
         notes.update(one.notes)
-    types = _types(exchanges, edges)
+    types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
+    types[next(iter(edges))] = "document"
+    # A redirect has the type of its target, because its own MIME type is arbitrary.
+    for index, edge in reversed(edges.items()):
+        if edge.initiator is not None and exchanges[edge.initiator].location == exchanges[index].url:
+            types[edge.initiator] = types[index]
     resources = tuple(
         Resource(
             url=one.url,
@@ -107,14 +112,3 @@ def page_of(
         resources=resources,
     )
     return ImportedPage(page, bodies_of(dict(enumerate(kept))), recorded_plt_us, recording)
-
-
-def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map each request's index to its resource type: the type in its edge if set, else the recorded type."""
-    types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
-    types[next(iter(edges))] = "document"
-    # A redirect has the type of its target, because its own MIME type is arbitrary.
-    for index, edge in reversed(edges.items()):
-        if edge.initiator is not None and exchanges[edge.initiator].location == exchanges[index].url:
-            types[edge.initiator] = types[index]
-    return types
