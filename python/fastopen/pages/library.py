@@ -218,22 +218,16 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
     for entry, place in entries:
         with collected(problems):
             found.append(shelf.find(entry, place))
-    if problems and not (lenient and found):
-        raise _all_missing(path, entries, problems)
-    _warn_of(problems)
-    return found
-
-
-def _all_missing(
-    path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
-) -> InputError:
+    if not problems or (lenient and found):
+        _warn_of(problems)
+        return found
     if len(problems) == 1:
-        return problems[0]
+        raise problems[0]
     urls_of = {place: entry for entry, place in entries}
     named = [f"{urls_of[one.place]} ({one.place.rpartition(': ')[2]})" for one in problems]
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     message = f"{len(named)} of {len(entries)} URLs have no page: {', '.join(named[:NAMED])}{more}"
-    return InputError(message, str(path), problems[0].remedy)
+    raise InputError(message, str(path), problems[0].remedy)
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
