@@ -78,17 +78,13 @@ class References:
 
 
 def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
-    """Return the references in a document or stylesheet. Return none for any other `kind` of text."""
-    if kind == "document":
-        return _references_in_document(text, charset)
+    """Return the references in a stylesheet, or in a document, except in comments, `noscript` and `template`
+    elements. Return none for any other `kind` of text."""
     if kind == "stylesheet":
         decoded = text.decode(charset or "utf-8", "replace")
         return References([Reference(url, len(text), of) for url, of in stylesheet_references(decoded)])
-    return References()
-
-
-def _references_in_document(text: bytes, charset: str | None = None) -> References:
-    """Return the references in a document, except in comments, `noscript` and `template` elements."""
+    if kind != "document":
+        return References()
     collector = _Collector()
     parser = etree.HTMLParser(target=collector, encoding=_parser_charset(charset), huge_tree=True)
     try:
