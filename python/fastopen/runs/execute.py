@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -217,16 +217,14 @@ class _Execution:
             self._left = sum(len(planned.job.loads) for planned in owed)
             self._loads += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
-            # Closing the engine's generator ends its processes, even after an exception.
-            with closing(self._events(owed, limit)) as events:
-                for event in events:
-                    self._keep(event, planned_of)
-                    if limit is not None and not limit.left_s:
-                        return
-
-    def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        for name, jobs in grouped((planned.comparison.engine, planned.job) for planned in owed).items():
-            yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
+            for name, of_engine in grouped((one.comparison.engine, one.job) for one in owed).items():
+                left_s = None if limit is None else limit.left_s
+                # Closing the engine's generator ends its processes, even after an exception.
+                with closing(self._of_name(name).run(of_engine, self.bodies, left_s)) as events:
+                    for event in events:
+                        self._keep(event, planned_of)
+                        if limit is not None and not limit.left_s:
+                            return
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
         finished: LoadRecord | None = None
