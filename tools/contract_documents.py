@@ -55,7 +55,7 @@ def job_schema() -> str:
 
 def record_schema() -> str:
     """Return the JSON Schema of the program's records. All keys are required, and other keys are refused."""
-    schema = records.record_adapter().json_schema(mode="serialization")
+    schema = records.RECORDS.json_schema(mode="serialization")
     for model in schema["$defs"].values():
         if "properties" in model:
             model["required"] = list(model["properties"])

@@ -4,10 +4,9 @@ Each line is a JSON record with its kind in `type`. Unknown keys are ignored: a 
 without a new version of this format. Known keys are validated strictly. Old field names stay readable for
 stored runs. tools/generate.py makes a JSON schema and tables in docs/dev/contract.md from these models."""
 
-from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fastopen.common.pydantic_errors import Items, problems_of
 from fastopen.contract.invalid_kinds import Invalid
@@ -242,12 +241,10 @@ class ErrorRecord(RecordPart):
 
 
 Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndRecord | ErrorRecord
-
-
-@cache
-def record_adapter() -> TypeAdapter[Record]:
-    """Return a parser that selects the model of a record by its `type`. The first call creates the parser."""
-    return TypeAdapter(Annotated[Record, Field(discriminator="type")])
+RECORDS: Final[TypeAdapter[Record]] = TypeAdapter(
+    Annotated[Record, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
+"""A parser that selects the model of a record by its `type`."""
 
 
 class RecordError(ValueError):
@@ -262,7 +259,7 @@ def parse_record(line: bytes | str) -> Record:
     """Parse a line of the world program's output. Raises RecordError if the line is not a valid record, and
     its subclass ContractVersionError if the format's version in a WorldRecord is not CONTRACT."""
     try:
-        record = record_adapter().validate_json(line)
+        record = RECORDS.validate_json(line)
     except ValidationError as error:
         first = problems_of(error)[0]
         place = ".".join(str(part) for part in first["loc"])
