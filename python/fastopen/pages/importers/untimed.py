@@ -77,23 +77,16 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
     for index, exchange in enumerate(graph.exchanges):
         if index in placed or index in others or exchange.referer in their_urls:
             continue
-        edges = _page_at(index, exchange, graph, heads, grown)
+        named = graph.by_url.get(exchange.referer or "", ())
+        of_referer = (edges for edges in grown if not edges.keys().isdisjoint(named))
+        before = [edges for head, edges in zip(heads, grown, strict=True) if head < index]
+        edges = next(of_referer, before[-1] if before else grown[0])
         if graph.repeats(index, edges):
             continue
         edges[index] = _guess(graph, edges, exchange)
         # The page also gets the exchanges to which this exchange refers.
         graph.add_referenced(edges, [index])
         placed |= edges.keys()
-
-
-def _page_at(
-    index: int, exchange: Exchange, graph: Graph, heads: Sequence[int], grown: Sequence[dict[int, Edge]]
-) -> dict[int, Edge]:
-    for edges in grown:
-        if any(i in edges for i in graph.by_url.get(exchange.referer or "", ())):
-            return edges
-    before = [number for number, head in enumerate(heads) if head < index]
-    return grown[before[-1] if before else 0]
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
