@@ -1,8 +1,8 @@
 """Build pages from recordings with times. Estimate server think times, and RTTs of the recorder's network."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 from fastopen.common.grouping import grouped
@@ -203,16 +203,15 @@ def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
     """Return the recorder's names of the connections that carried several requests at once."""
-    spans = grouped(
-        (one.connection, (one.at.sent, one.at.end)) for one in exchanges if one.connection is not None
-    )
-    return {connection for connection, carried in spans.items() if _overlaps(sorted(carried))}
-
-
-def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if any two requests overlapped. `carried` lists each request's (sent, end), sorted."""
-    ended = accumulate((end for _, end in carried), max)
-    return any(sent < end - _OVERLAP_SLACK_MS for end, (sent, _) in zip(ended, carried[1:], strict=False))
+    shared: set[str] = set()
+    busy_until: dict[str, float] = {}
+    for one in sorted(exchanges, key=lambda one: (one.at.sent, one.at.end)):
+        if one.connection is not None:
+            until = busy_until.get(one.connection, -math.inf)
+            if one.at.sent < until - _OVERLAP_SLACK_MS:
+                shared.add(one.connection)
+            busy_until[one.connection] = max(until, one.at.end)
+    return shared
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
