@@ -7,7 +7,7 @@ import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -314,16 +314,11 @@ def parse_page(data: object, place: str) -> Page:
 
 def read_page(path: Path | str) -> Page:
     """Read a `*.page.json` file. Raises InputError if it cannot be read or is not a valid page."""
-    text = read_text(Path(path))
-    return parse_page(decode_json(text, str(path)), str(path))
-
-
-def decode_json(text: str, place: str) -> Any:
-    """Decode JSON of the file `place`. Raises InputError if it is malformed or may take too much memory."""
+    text, place = read_text(Path(path)), str(path)
     if json_memory.is_too_much(text):
         raise InputError("needs more memory than any page", place)
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{place}: line {error.lineno} column {error.colno}"
         fault = f"malformed JSON: {error.msg}"
@@ -332,6 +327,7 @@ def decode_json(text: str, place: str) -> Any:
         raise InputError("malformed JSON: nested too deeply", place) from None
     except ValueError as error:  # such as an integer of thousands of digits
         raise InputError(f"malformed JSON: {error}", place) from None
+    return parse_page(data, place)
 
 
 def page_json(page: Page) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from fastopen.common.errors import InputError
 from fastopen.pages import page_json
 from fastopen.pages import url as urls
-from fastopen.pages.model import Page, decode_json, parse_page
+from fastopen.pages.model import Page, parse_page
 
 from .hars import at, entry, import_har
 
@@ -87,7 +88,7 @@ def entries(draw: st.DrawFn) -> Any:
 
 
 def check(page: Page) -> None:
-    assert parse_page(decode_json(page_json(page), "written"), "written") == page
+    assert parse_page(json.loads(page_json(page)), "written") == page
     first = page.resources[0]
     assert first.initiator is None
     assert first.url == page.url

@@ -42,7 +42,7 @@ from fastopen.contract.records import ContractVersionError, RecordError
 from fastopen.experiments import load_experiment
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, packaged_pages, page_json
-from fastopen.pages.model import decode_json, parse_page
+from fastopen.pages.model import parse_page
 from fastopen.report import results_document
 from fastopen.runs import RunStore, stored_plan
 from fastopen.runs.export import export
@@ -124,7 +124,7 @@ def _pages(file: Path) -> object:
         assert found == load_pages([file], lenient=True, max_unpacked=64 * 2**20), "two readings differ"
     for imported in found:
         written = page_json(imported.page)
-        assert parse_page(decode_json(written, "written"), "written") == imported.page
+        assert parse_page(json.loads(written), "written") == imported.page
     return found
 
 
