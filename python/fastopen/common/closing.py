@@ -1,5 +1,6 @@
-"""Close resources at the end of a block, and delay signals while a process is started."""
+"""Close resources, delay signals, or pause the garbage collector in a `with` block."""
 
+import gc
 import signal
 import threading
 from collections.abc import Iterator
@@ -40,3 +41,15 @@ def interrupts_held_back() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for delayed in received:
             signal.raise_signal(delayed)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's cyclic garbage collector in the `with` block, which then creates objects faster."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

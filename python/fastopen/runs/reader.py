@@ -11,8 +11,7 @@ from typing import Any, Self, get_args
 
 from pydantic import ValidationError
 
-from fastopen.common.closing import Closing
-from fastopen.common.collector import collector_paused
+from fastopen.common.closing import Closing, collector_paused
 from fastopen.common.errors import InputError, collected
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import LoadRecord, WorldRecord

@@ -16,7 +16,7 @@ from typing import Final
 
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.intervals import FULL_MIN, VALUES_MIN, confidence_of, median_interval
-from fastopen.common.collector import collector_paused
+from fastopen.common.closing import collector_paused
 from fastopen.common.grouping import grouped
 from fastopen.contract import InvalidKind
 from fastopen.experiments import Cell, Comparison, Role
