@@ -19,8 +19,7 @@ from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
 from fastopen.common.atomic import write_atomic
 from fastopen.common.closing import Closing
-from fastopen.common.errors import MachineError
-from fastopen.common.extras import pip_install
+from fastopen.common.errors import MachineError, pip_install
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Shard
 from fastopen.experiments.quantities import Kind

@@ -3,6 +3,8 @@
 import difflib
 import errno
 import os
+import shlex
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -66,6 +68,12 @@ def any_of(names: Iterable[str]) -> str:
     """Return the names as alternatives: `a`, `a or b`, `a, b or c`."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def pip_install(package: str) -> str:
+    """Return the shell command that installs `package` into the Python environment that runs fastopen."""
+    # Extras, such as `fastopen[record]`, would not work, because fastopen is not on a package index.
+    return shlex.join([sys.executable, "-m", "pip", "install", package])
 
 
 def unreadable(path: object, error: OSError) -> InputError:

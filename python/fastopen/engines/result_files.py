@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fastopen.common.errors import InputError, MachineError, one_line
-from fastopen.common.extras import pip_install
+from fastopen.common.errors import InputError, MachineError, one_line, pip_install
 
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from fastopen.common.errors import MachineError
-from fastopen.common.extras import pip_install
+from fastopen.common.errors import MachineError, pip_install
 
 TIMEOUT_S: Final = 10
 # Seconds for which a run waits for new workers after the cluster has lost all workers.

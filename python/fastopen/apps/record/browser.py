@@ -14,8 +14,7 @@ from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
 from fastopen.apps.record.har import Loaded
 from fastopen.apps.record.wacz import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
-from fastopen.common.errors import MachineError
-from fastopen.common.extras import pip_install
+from fastopen.common.errors import MachineError, pip_install
 from fastopen.contract.client_kinds import CHROMIUM
 
 if TYPE_CHECKING:

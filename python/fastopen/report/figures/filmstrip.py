@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastopen.analysis.attribution import RunAnalysis, Shown
-from fastopen.common.errors import InputError, MachineError
-from fastopen.common.extras import pip_install
+from fastopen.common.errors import InputError, MachineError, pip_install
 from fastopen.report.figures.gallery import median_loads, slug_of
 from fastopen.runs.export.folder import atomic_folder
 
