@@ -5,7 +5,7 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -126,6 +126,15 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))
+
+
+@contextmanager
+def os_errors_as(convert: Callable[[object, OSError], Exception], path: object) -> Iterator[None]:
+    """Replace an OSError in the `with` block by `convert(path, error)`, such as `unreadable(path, error)`."""
+    try:
+        yield
+    except OSError as error:
+        raise convert(path, error) from None
 
 
 def unusable(error: OSError) -> InputError | MachineError:

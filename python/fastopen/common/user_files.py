@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.atomic import write_atomic
-from fastopen.common.errors import InputError, unreadable, unwritable
+from fastopen.common.errors import InputError, os_errors_as, unreadable, unwritable
 
 # The limit for text files. A page of 50,000 resources or a list of 100,000 URLs is smaller.
 MAX_TEXT_BYTES: Final = 16 * 2**20
@@ -25,7 +25,7 @@ _PARTS_OF_A_KEY: Final = re.compile(
 
 def open_file(path: Path) -> BufferedReader:
     """Open a file for reading. Raises InputError if it is unreadable, or may never end (a pipe or device)."""
-    try:
+    with os_errors_as(unreadable, path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(descriptor).st_mode
         if stat.S_ISREG(kind):
@@ -33,18 +33,13 @@ def open_file(path: Path) -> BufferedReader:
         os.close(descriptor)
         if stat.S_ISDIR(kind):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-    except OSError as error:
-        raise unreadable(path, error) from None
     raise InputError("is a pipe or device", str(path), "save its output to a file first")
 
 
 def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     """Read a whole file. Raises InputError if it cannot be read or has more than `limit` bytes."""
-    try:
-        with open_file(path) as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with os_errors_as(unreadable, path), open_file(path) as file:
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {limit / 2**20:,.0f} MiB", str(path))
     return data
@@ -75,15 +70,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 def make_folder(path: Path) -> None:
     """Create a folder and its parents if they are missing. Raises InputError if the path is not usable, or
     MachineError if the machine cannot write there, for example because the disk is full."""
-    try:
+    with os_errors_as(unwritable, path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(path, error) from None
 
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file atomically (see `write_atomic`). Raises the same errors as `make_folder`."""
-    try:
+    with os_errors_as(unwritable, path):
         write_atomic(path, content)
-    except OSError as error:
-        raise unwritable(path, error) from None

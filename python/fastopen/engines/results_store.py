@@ -16,7 +16,7 @@ from typing import Final, Self
 import zstandard
 
 from fastopen.common import json_memory
-from fastopen.common.errors import InputError, MachineError, unwritable
+from fastopen.common.errors import InputError, MachineError, os_errors_as, unwritable
 from fastopen.contract import CONTRACT, Job
 from fastopen.engines.result_files import (
     FOLDER_NAME_CHARS,
@@ -158,7 +158,7 @@ class ResultsStore:
         """The seconds spent on reading and writing."""
         self.complaint = ""
         """The message of the first failure to read or write; empty if there was none."""
-        try:
+        with os_errors_as(unwritable, self.place):
             try:
                 mark = self.files.read(MARK, HEAD_BYTES).strip()
             except FileNotFoundError:
@@ -168,8 +168,6 @@ class ResultsStore:
                 self.files.create(MARK, f"{FORMAT}\n".encode())
             except DamagedResultError:
                 mark = b"?"
-        except OSError as error:
-            raise unwritable(self.place, error) from None
         if mark not in (b"", FORMAT.encode()):
             remedy = "use that version, or a new folder"
             raise InputError("was written by another version of fastopen", self.place, remedy)

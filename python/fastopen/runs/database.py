@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.closing import Closing
-from fastopen.common.errors import InputError, MachineError, unreadable, unwritable
+from fastopen.common.errors import InputError, MachineError, os_errors_as, unreadable, unwritable
 from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
@@ -33,13 +33,11 @@ def holds_run(folder: Path) -> bool:
 
 def is_database(path: Path) -> bool:
     """Return True if a file begins like an SQLite database. Raises InputError if it cannot be read."""
-    try:
+    with os_errors_as(unreadable, path):
         if not path.is_file():
             return False
         with path.open("rb") as file:
             return file.read(len(SQLITE)) == SQLITE
-    except OSError as error:
-        raise unreadable(path, error) from None
 
 
 def create(
@@ -49,7 +47,7 @@ def create(
     connection for writing, and the lock on the folder. Raises InputError if the folder is not empty, is in
     use or cannot be written. Raises MachineError if the disk is full."""
     new = folder / UNFINISHED
-    try:
+    with os_errors_as(unwritable, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             lock = undo.enter_context(FolderLock(folder))
@@ -63,8 +61,6 @@ def create(
             _to_disk(folder)
             created = _connect_for_writing(folder)
             undo.pop_all()
-    except OSError as error:
-        raise unwritable(folder, error) from None
     return created, lock
 
 
@@ -103,14 +99,12 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open the database of a run read-only. Return the connection, and limits on the cost of queries. Raises
     InputError if the file is not a run or is damaged."""
     path = folder / FILE
-    try:
+    with os_errors_as(unreadable, folder):
         # Refuse other kinds of files: SQLite would wait for ever when it opens a pipe.
         own = (one for one in folder.glob(FILE + "*") if OWN_FILES.fullmatch(one.name))
         strange = [one.name for one in own if not one.is_file()]
         if not path.is_file():
             raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
-    except OSError as error:
-        raise unreadable(folder, error) from None
     if strange:
         raise InputError(f"{strange[0]} is not a file", str(folder), "remove it")
     if not os.access(path, os.R_OK):

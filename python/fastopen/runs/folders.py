@@ -9,7 +9,7 @@ from itertools import chain, count, product
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import InputError, did_you_mean, unreadable, unwritable
+from fastopen.common.errors import InputError, did_you_mean, os_errors_as, unreadable, unwritable
 from fastopen.experiments import DesignPoint, Experiment, varying_factors
 from fastopen.runs.database import LIST_THEM, OWN_FILES, FolderLock, holds_run, is_database
 from fastopen.runs.export.folder import FORMATS, UNFINISHED, is_exported
@@ -46,12 +46,9 @@ def find_run(text: str | Path) -> Path:
     """Return the folder of a run. `text` is the name of the run, or `last` for the run written last, or a
     path, which is returned unchanged. Raises InputError if no run has this name."""
     path = Path(text)
-    try:
-        is_path = path.exists() or path.is_absolute() or len(path.parts) != 1
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if is_path:
-        return path
+    with os_errors_as(unreadable, path):
+        if path.exists() or path.is_absolute() or len(path.parts) != 1:
+            return path
     kept = {folder.name: folder for folder in run_folders(runs_folder())}
     if str(text) == LAST and kept:
         return max(kept.values(), key=lambda folder: (folder / FILE).stat().st_mtime_ns)
@@ -157,10 +154,8 @@ def remove_run(folder: Path) -> int:
                 message = f"contains {path.relative_to(folder)}, which is not part of a run"
                 raise InputError(message, str(folder), "remove it first")
         size = sum(path.stat().st_size for path in files)
-        try:
+        with os_errors_as(unwritable, folder):
             shutil.rmtree(folder)
-        except OSError as error:
-            raise unwritable(folder, error) from None
     return size
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from fastopen.common.errors import InputError, MachineError, unwritable
+from fastopen.common.errors import InputError, MachineError, os_errors_as, unwritable
 from fastopen.runs.flat_tables import TABLES
 
 # The temporary name of a folder. No user's folder has such a name, so a folder with this name comes from a
@@ -31,7 +31,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     `replace`, remove an earlier export in `folder`, but raise InputError if `folder` has other files. Without
     `replace`, raise InputError if `folder` is not empty. Convert an OSError in the block to MachineError."""
     unfinished = folder.with_name(UNFINISHED.format(folder.name))
-    try:
+    with os_errors_as(unwritable, folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not replace:
                 remedy = "use --force to replace it, or another folder with --output"
@@ -41,8 +41,6 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-    except OSError as error:
-        raise unwritable(folder, error) from None
     try:
         yield unfinished
         if replace:
