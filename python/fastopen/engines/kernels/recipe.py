@@ -1,10 +1,9 @@
 """Read the recipe, in the folder `kernel/`, for building the virtual engine's kernel from Linux sources."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +32,11 @@ class Recipe:
     def patches_sha256(self) -> str:
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
-    def copied_to(self, folder: Path) -> Recipe:
+    def copied_to(self, folder: Path) -> "Recipe":
         """Copy the recipe to `folder`, so that edits during a build do not matter, and return the copy."""
         (folder / "patches").mkdir(parents=True)
-        for path in (self.config, self.unused, self.trial, self.headers):
-            shutil.copyfile(path, folder / path.name)
-        for path in self.patches:
-            shutil.copyfile(path, folder / "patches" / path.name)
+        for path in (self.config, self.unused, self.trial, self.headers, *self.patches):
+            shutil.copyfile(path, folder / path.relative_to(self.config.parent))
         return read_recipe(folder)
 
     def options(self) -> dict[str, str]:
@@ -69,8 +66,6 @@ def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
 
 def is_outdated(kernel: Kernel) -> bool:
     """Return True if this version of fastopen would build `kernel` with other options or patches."""
-    try:
-        recipe = read_recipe()
-    except MachineError:
-        return False
-    return not is_built_from(kernel, recipe)
+    with suppress(MachineError):
+        return not is_built_from(kernel, read_recipe())
+    return False
