@@ -55,15 +55,13 @@ def page_with_times(
     servers = _Servers(ordered, network_times, head)
     ends = chains.ends(ordered)
     fired_at = _fired(ordered, ends, load_at)
-    phases: list[Phase] = []
     edges: dict[int, Edge] = {}
     for index, one in enumerate(ordered):
         parent, evidence = initiators[index]
         at_bytes, processing = None, 0.0
-        if parent is None:
-            phases.append("load")
-        else:
-            phases.append(_phase(one, ends[one], fired_at, phases[parent]))
+        phase: Phase = "load"
+        if parent is not None:
+            phase = _phase(one, ends[one], fired_at, edges[parent].phase)
             owner, share = finder.namings.get(index, (None, None))
             at_bytes, processing = _trigger(one, ordered[parent], share if owner == parent else None)
         if processing > _SLOW_MS:
@@ -74,11 +72,11 @@ def page_with_times(
             at_bytes,
             evidence=evidence,
             processing_us=_us(processing),
-            phase=phases[-1],
+            phase=phase,
             think_us=_us(servers.thinking(index, round_trip)),
             send_us=_us(servers.sending(index, round_trip)),
         )
-    ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
+    ended = max(one.at.end for one, edge in zip(ordered, edges.values(), strict=True) if edge.phase == "load")
     event_ms = 0.0 if load_at is None else load_at - ended
     plt_ms = None if load_at is None else load_at - ordered[0].at.start
     if event_ms > _MAX_EVENT_MS:
