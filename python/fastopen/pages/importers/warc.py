@@ -10,6 +10,7 @@ import mmap
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -103,19 +104,15 @@ class Archive:
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
         """Add all records of a file. Raises InputError for a damaged record, or skips it if `lenient`."""
-        if _packed_as_one(file):
-            with temporary_file() as plain:
-                _unpack(file, plain, place, lenient, self.notes)
-                self._read(plain, place, lenient, progress)
-        else:
-            self._read(file, place, lenient, progress)
-
-    def _read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress) -> None:
-        for record in _records(file, place, lenient, self.notes, progress):
-            if isinstance(record, str):
-                self.software = self.software or record
-            else:
-                self._take(record)
+        with ExitStack() as stack:
+            if _packed_as_one(file):
+                packed, file = file, stack.enter_context(temporary_file())
+                _unpack(packed, file, place, lenient, self.notes)
+            for record in _records(file, place, lenient, self.notes, progress):
+                if isinstance(record, str):
+                    self.software = self.software or record
+                else:
+                    self._take(record)
 
     def _take(self, record: _Record) -> None:
         self.date = self.date or record.get("WARC-Date")
