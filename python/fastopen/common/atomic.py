@@ -5,6 +5,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from fastopen.common.closing import on_error
+
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Write a file atomically.
@@ -20,12 +22,9 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
-    try:
+    with on_error(temporary.unlink):
         with os.fdopen(created, "wb") as file:
             file.write(data)
         if mode is not None:
             temporary.chmod(mode)  # the umask may have removed bits
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink()
-        raise

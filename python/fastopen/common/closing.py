@@ -3,7 +3,7 @@
 import gc
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
@@ -20,6 +20,16 @@ class Closing:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the `with` block raises an exception of any kind, such as KeyboardInterrupt."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 @contextmanager

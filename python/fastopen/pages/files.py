@@ -8,8 +8,8 @@ from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path, PurePath
 
-from fastopen.common.closing import Closing
-from fastopen.common.errors import InputError, unreadable
+from fastopen.common.closing import Closing, on_error
+from fastopen.common.errors import InputError, os_errors_as, unreadable
 from fastopen.common.user_files import open_file
 from fastopen.pages import budget
 
@@ -57,16 +57,10 @@ class TextFile(Closing):
         self._raw = open_file(path)
         self._size = os.fstat(self._raw.fileno()).st_size
         self._file: gzip.GzipFile | BufferedReader = self._raw
-        try:
+        with on_error(self.close), os_errors_as(unreadable, path):
             if self._raw.peek(2).startswith(GZIP):
                 self._file = gzip.GzipFile(fileobj=self._raw)
             start = self._bytes(_SNIFFED)
-        except OSError as error:
-            self.close()
-            raise unreadable(path, error) from None
-        except BaseException:
-            self.close()
-            raise
         mark, encoding = next(((m, e) for m, e in _BOMS if start.startswith(m)), (b"", "utf-8"))
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._ahead = self._decoder.decode(start[len(mark) :])

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.closing import Closing
+from fastopen.common.closing import Closing, on_error
 from fastopen.common.errors import InputError, MachineError, os_errors_as, unreadable, unwritable
 from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
@@ -112,11 +112,8 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     with reading(str(path)):
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         limits = Limits(database, folder)
-        try:
+        with on_error(database.close):
             _check_marks(limits, path)
-        except BaseException:
-            database.close()
-            raise
     return database, limits
 
 

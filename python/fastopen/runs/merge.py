@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fastopen.common.closing import on_error
 from fastopen.common.errors import InputError
 from fastopen.experiments import Plan, Shard, repeats_to_the_byte
 from fastopen.experiments.shard import ranges
@@ -163,14 +164,11 @@ class Merging:
         set_fact(database, "status", "finished" if self.done == self.loads else "interrupted")
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
-        try:
+        with on_error(lambda: shutil.rmtree(output / FOLDER, ignore_errors=True)):
             for part in self._parts:
                 with closing(RunStore.open(part.folder)) as run:
                     self._copy(part, run, database, of_job)
                     self._copy_packets(part, run, output)
-        except BaseException:
-            shutil.rmtree(output / FOLDER, ignore_errors=True)
-            raise
 
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]

@@ -11,7 +11,7 @@ from typing import Any, Self, get_args
 
 from pydantic import ValidationError
 
-from fastopen.common.closing import Closing, collector_paused
+from fastopen.common.closing import Closing, collector_paused, on_error
 from fastopen.common.errors import InputError, collected
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import LoadRecord, WorldRecord
@@ -62,12 +62,9 @@ class RunReader(Closing):
         database, limits = files.open_for_reading(folder)
         run = cls(database, folder)
         run._limits = limits
-        try:
+        with on_error(run.close):
             for job, page in run.rows_of(_WITHOUT_CELL):
                 raise damaged(f"job {job} of {page} belongs to no cell", run.place)
-        except BaseException:
-            run.close()
-            raise
         return run
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from fastopen.common.closing import on_error
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
 from fastopen.engines.base import ATTEMPTS_BY_KIND, PacketFile
@@ -116,11 +117,8 @@ class RunStore(RunReader):
         """Open a stored run to continue it. Raises InputError if it is damaged or already being written."""
         cls.open(folder).close()  # raises InputError for a folder that is not a run
         lock = files.FolderLock(folder)
-        try:
+        with on_error(lock.close):
             return cls(files.open_for_writing(folder), folder, lock)
-        except BaseException:
-            lock.close()
-            raise
 
     @classmethod
     def absorb_log(cls, folder: Path) -> None:

@@ -1,15 +1,15 @@
 """Start or resume a run, execute it and collect its results, for the command line and the Python API."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.analysis.statistics import Results, UntilInterval, collect
 from fastopen.common import units
-from fastopen.common.closing import Closing
+from fastopen.common.closing import Closing, on_error
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies, bodies_digests
@@ -238,13 +238,15 @@ def resume_run(
     from `options.inputs`, by default from the run's own inputs. Raises InputError if the run cannot be read
     or its recorded bodies have changed. Raises MachineError if this machine cannot execute the run."""
     RunStore.absorb_log(folder)
-    with _closed_on_error(RunStore.open(folder)) as store:
+    store = RunStore.open(folder)
+    with on_error(store.close):
         kept = store.options.get("until")
         until = options.until or (UntilInterval(**kept) if kept else None)
         if store.status == "finished" and not store.pending():
             return ExecutedRun(store, collect(store), until, None)
     store.close()
-    with _closed_on_error(RunStore.resume(folder)) as store:
+    store = RunStore.resume(folder)
+    with on_error(store.close):
         plan = stored_plan(store)
         bodies = bodies_of(plan, imported or pages_of(store, options.inputs))
         check_bodies(store.options.get("bodies", {}), bodies, store.place)
@@ -276,7 +278,7 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
     def more_jobs() -> Sequence[PlannedJob]:
         return [] if until is None else until.more_jobs(collect(store), store)
 
-    with _closed_on_error(store), observe(run) as watch:
+    with on_error(store.close), observe(run) as watch:
         outcome = execute(
             *(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs),
             keep_going=run.options.keep_going,
@@ -289,15 +291,6 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
         store = RunStore.open(store.folder)
     lost = 0 if run.engines.workers is None else run.engines.workers.tasks_lost
     return ExecutedRun(store, results, until, outcome, run.engines.store, lost)
-
-
-@contextmanager
-def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
-    try:
-        yield store
-    except BaseException:
-        store.close()
-        raise
 
 
 def _check_same(
