@@ -1,6 +1,7 @@
 """Check that URLs have the format that pages require, and convert other URLs into this format."""
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
@@ -141,37 +142,27 @@ def _canonical(host: str) -> str | None:
     """Convert a host in lower case into the URL standard's form (https://url.spec.whatwg.org/#host-parsing).
     Convert international names to Punycode. Remove a final dot, which certificates do not contain. Return
     None for invalid hosts, such as invalid Punycode, and for short IPv4 addresses such as 127.1."""
-    if not host.isascii():
-        try:
+    with suppress(ValueError):  # also UnicodeError, its subclass
+        if not host.isascii():
             host = host.encode("idna").decode("ascii").lower()
-        except UnicodeError:
-            return None
-    if host.startswith("["):
-        try:
+        if host.startswith("["):
             address = IPv6Address(host.strip("[]"))
-        except ValueError:
-            return None
-        mapped = address.ipv4_mapped
-        if mapped is None:
-            return f"[{address.compressed}]"
-        high, low = divmod(int(mapped), 0x10000)
-        return f"[::ffff:{high:x}:{low:x}]"
-    host = host.removesuffix(".")
-    labels = host.split(".")
-    if _NUMBER.match(labels[-1]):
-        try:
+            mapped = address.ipv4_mapped
+            if mapped is None:
+                return f"[{address.compressed}]"
+            high, low = divmod(int(mapped), 0x10000)
+            return f"[::ffff:{high:x}:{low:x}]"
+        host = host.removesuffix(".")
+        labels = host.split(".")
+        if _NUMBER.match(labels[-1]):
             return str(IPv4Address(host))
-        except ValueError:
-            return None
-    for label in labels:
-        if label.startswith("xn--"):
-            try:
+        for label in labels:
+            if label.startswith("xn--"):
                 plain = label.removeprefix("xn--").encode().decode("punycode")
-            except UnicodeError:
-                return None
-            if plain.isascii() or not plain.isprintable():
-                return None
-    return host
+                if plain.isascii() or not plain.isprintable():
+                    return None
+        return host
+    return None
 
 
 def _escaped(text: str) -> str:
