@@ -36,7 +36,7 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
     # their number of connections), and then for the handshake.
     if record.seen_at == "origins":  # The record does not show which requests depend on each other.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
-    handshakes, carriers = Handshakes(record, handshake), Carriers(record)
+    connections = Connections(record, handshake)
     # A response from the cache was not requested, but it also delays the requests that it initiates.
     begun = [(one.queued_ns if one.cache == "fresh" else one.sent_ns, one) for one in record.requests]
     sent = [(at_ns, request) for at_ns, request in begun if at_ns is not None]
@@ -47,16 +47,16 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
         initiator = page.resources[request.resource].initiator
         chains = [0 if initiator is None else longest.get(initiator, 0)]
         if request.connection is not None:
-            queued_ns, opened_ns = request.queued_ns or 0, carriers.opened_ns(request)
+            queued_ns, opened_ns = request.queued_ns or 0, connections.opened_ns(request)
             until_ns = sent_ns if opened_ns is None else opened_ns
-            chains[0] += covered_ns(handshakes.under_way(request.connection, queued_ns, until_ns))
+            chains[0] += covered_ns(connections.under_way(request.connection, queued_ns, until_ns))
             if opened_ns is None:
                 chains.append(longest.get(last_on.get(request.connection, -1), 0))
             else:
-                own = handshakes.waited_ns(request.connection, max(queued_ns, opened_ns))
-                looked_up = carriers.lookup(request)
+                own = connections.waited_ns(request.connection, max(queued_ns, opened_ns))
+                looked_up = connections.lookup(request)
                 wanted_ns = opened_ns if looked_up is None else max(looked_up[0], queued_ns)
-                own += handshakes.resolver_ns(wanted_ns, opened_ns)
+                own += connections.resolver_ns(wanted_ns, opened_ns)
                 chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= wanted_ns]
                 chains = [chain + own for chain in chains]
             last_on[request.connection] = request.resource
@@ -66,39 +66,33 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
     return max(longest.values(), default=0)
 
 
-class Carriers:
-    """The connection and the name lookup of each request in a page load."""
+class Connections:
+    """The connections of a page load, and the times of their handshakes and of their hosts' lookups."""
 
-    def __init__(self, record: LoadRecord) -> None:
-        self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
+    def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
+        self.by_id: dict[int | None, Connection] = {one.id: one for one in record.connections}
         self._lookups = {
             one.host: (one.asked_ns, one.answered_ns) for one in record.lookups if one.answered_ns is not None
         }
+        spans = [(one, span) for one in record.connections if (span := handshake(one)) is not None]
+        self._handshakes = {one.id: span for one, span in spans}
+        self._to = grouped(((one.host, one.port), span) for one, span in spans)
 
     def opened_ns(self, request: Request) -> int | None:
         """Return when the request's connection was opened, in ns since the start of the load. Return None if
         the request has no connection, or if it reused an HTTP/1 connection."""
-        carrier = self._of.get(request.connection)
+        carrier = self.by_id.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
         """Return the start and end (ns) of the name lookup that delayed the request's connection, if any."""
-        opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
+        opened_ns, carrier = self.opened_ns(request), self.by_id.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
             return None
         return span
-
-
-class Handshakes:
-    """The time spans of the handshakes in a page load, grouped by connection and by origin."""
-
-    def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
-        self._of = {one.id: span for one in record.connections if (span := handshake(one)) is not None}
-        self._origin = {one.id: (one.host, one.port) for one in record.connections}
-        self._to = grouped((self._origin[connection], span) for connection, span in self._of.items())
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the time that handshakes with the DNS resolver took from `since_ns` to `until_ns`, in ns."""
@@ -107,14 +101,15 @@ class Handshakes:
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
         """Return the duration, in ns, of the part of a connection's handshake after the time `since_ns`."""
-        opened, stood = self._of.get(connection, (0, 0))
+        opened, stood = self._handshakes.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
         """Return the time spans of all handshakes with a connection's origin, cut to the time from `since_ns`
         to `until_ns`. `connection` is the id of the connection."""
         # With late binding, a request may wait for the handshake of any connection to its origin.
-        to_origin = self._to.get(self._origin[connection], []) if connection in self._origin else []
+        carrier = self.by_id.get(connection)
+        to_origin = [] if carrier is None else self._to.get((carrier.host, carrier.port), [])
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]
 

@@ -10,7 +10,7 @@ from statistics import median
 from fastopen.analysis.attribution.curves import RunAnalysis
 from fastopen.analysis.statistics import median_interval
 from fastopen.contract import LoadRecord
-from fastopen.runs.chain import Carriers, Handshakes
+from fastopen.runs.chain import Connections
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
 
 
 def _times_ms(record: LoadRecord) -> Iterator[tuple[float, float]]:
-    handshakes, carriers = Handshakes(record), Carriers(record)
+    connections = Connections(record)
     for request in record.requests:
         sent_ns, end_ns = request.sent_ns, request.end_ns
         if request.connection is None or request.error is not None or sent_ns is None or end_ns is None:
             continue
-        opened_ns = carriers.opened_ns(request)
+        opened_ns = connections.opened_ns(request)
         since_ns = sent_ns if opened_ns is None else min(max(request.queued_ns or 0, opened_ns), sent_ns)
-        waited_ns = 0 if opened_ns is None else handshakes.waited_ns(request.connection, since_ns)
+        waited_ns = 0 if opened_ns is None else connections.waited_ns(request.connection, since_ns)
         if end_ns > sent_ns:
             yield (end_ns - since_ns) / 1e6, min(waited_ns, sent_ns - since_ns) / 1e6

@@ -19,7 +19,7 @@ from operator import attrgetter
 
 from fastopen.contract import Client, Connection, LoadRecord
 from fastopen.pages import Page
-from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
+from fastopen.runs.chain import Connections, Span, covered_ns
 
 
 class Kind(StrEnum):
@@ -124,7 +124,7 @@ class _Walk:
         self.segments: list[Segment] = []
         self.ready: list[Span] = []
         """The time spans in which requests on the path were queued only because no connection was free."""
-        self._handshakes = Handshakes(record)
+        self._connections = Connections(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
         self._before: dict[int, CompletedRequest] = {}
@@ -184,7 +184,7 @@ class _Walk:
         if sent.wanted_ns is not None and sent.connection is not None:
             # With late binding (Chromium, fastopen's own client), a new connection carries the most urgent
             # request. A request that loses it opens another one, but its wait for the first also counts.
-            under_way = self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns)
+            under_way = self._connections.under_way(sent.connection, sent.queued_ns, sent.wanted_ns)
             for started_ns, established_ns in sorted(under_way, reverse=True):
                 self.back_to(Kind.QUEUEING, established_ns, sent.resource)
                 self.back_to(Kind.HANDSHAKE, started_ns, sent.resource)
@@ -229,7 +229,7 @@ class _Walk:
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
     """Return a completed request for each resource that has one: the last to be sent if it has several."""
-    carriers, connections = Carriers(record), {one.id: one for one in record.connections}
+    connections = Connections(record)
     found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
@@ -241,8 +241,8 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
             continue
         if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
             continue
-        opened_ns = carriers.opened_ns(request)
-        carrier = connections.get(request.connection) if opened_ns is not None else None
+        opened_ns = connections.opened_ns(request)
+        carrier = connections.by_id.get(request.connection) if opened_ns is not None else None
         found[request.resource].append(
             CompletedRequest(
                 resource=request.resource,
@@ -253,7 +253,7 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
                 end_ns=end_ns,
                 opened_ns=opened_ns,
                 carrier=carrier,
-                looked_up=carriers.lookup(request),
+                looked_up=connections.lookup(request),
                 connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
             )
         )

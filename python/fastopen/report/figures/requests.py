@@ -12,7 +12,7 @@ from fastopen.contract import Connection, Request
 from fastopen.pages import Page
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.style import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
-from fastopen.runs.chain import Carriers, Span
+from fastopen.runs.chain import Connections, Span
 
 # Rows of requests share this height in pixels, but each row is from ROW_MIN to ROW_MAX high.
 HEIGHT_MAX: Final = 760
@@ -47,11 +47,10 @@ def _row_height(requests: int) -> int:
 def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """Yield chart data for the waits of each request of a load, then for the critical path, which is drawn
     over the waits. `label` names the load."""
-    connections = {one.id: one for one in shown.record.connections}
-    carriers = Carriers(shown.record)
+    connections = Connections(shown.record)
     for request in shown.record.requests:
-        connection = None if request.connection is None else connections.get(request.connection)
-        for kind, *span_ns in _pieces(request, connection, carriers.lookup(request)):
+        connection = None if request.connection is None else connections.by_id.get(request.connection)
+        for kind, *span_ns in _pieces(request, connection, connections.lookup(request)):
             yield _row("piece", label, *span_ns, request=request.resource, kind=kind.value)
     for piece in shown.path.segments:
         yield _row("path", label, piece.start_ns, piece.end_ns, request=piece.resource)
