@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
+from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
@@ -184,7 +185,7 @@ class TextIndex:
         # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)
-        owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
+        owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of.get(index, ())
         started = [i for i in owners if i < index and self._entries[i].at.start < entry.at.start]
         ended = [i for i in started if self._entries[i].at.end <= entry.at.start]
         ended.sort(key=lambda i: (self._entries[i].at.end, i), reverse=True)
@@ -196,14 +197,11 @@ class TextIndex:
         return None
 
     @cached_property
-    def _owners_of(self) -> defaultdict[int, list[int]]:
+    def _owners_of(self) -> dict[int, list[int]]:
         """Map the index of each entry to the indices of the entries whose texts may contain its URL."""
         urls_of_all = UrlIndex(entry.url for entry in self._entries)
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        for owner in self._owners:
-            for index in urls_of_all.candidates_in(self._read(owner)):
-                found[index].append(owner)
-        return found
+        candidates = ((urls_of_all.candidates_in(self._read(owner)), owner) for owner in self._owners)
+        return grouped((index, owner) for indices, owner in candidates for index in indices)
 
     def _read(self, owner: int) -> bytes:
         content = self._entries[owner].text

@@ -6,13 +6,13 @@ UrlIndex reads each text once for all URLs, so that the time grows linearly with
 import html
 import posixpath
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from fastopen.common.grouping import grouped
 from fastopen.pages import budget
 
 _SHORTEST: Final = 12
@@ -84,17 +84,14 @@ class UrlIndex:
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
     def __init__(self, urls: Iterable[str]) -> None:
-        self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)
-        self._wordless: list[int] = []
-        for number, url in enumerate(urls):
-            word = _word(url)
-            (self._with_word[word] if word else self._wordless).append(number)
+        self._with_word = grouped((_word(url), number) for number, url in enumerate(urls))
 
     def candidates_in(self, text: bytes) -> list[int]:
         """Return the indices in `urls` of all URLs that the text may contain, in ascending order."""
         budget.work(len(text) // _BYTES_A_STEP)
-        words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
-        return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
+        # Any text may contain a URL without a word.
+        words = self._with_word.keys() & {b"", *text.translate(_SPACES_BETWEEN).split()}
+        return sorted(chain.from_iterable(self._with_word[word] for word in words))
 
 
 def _word(url: str) -> bytes:
