@@ -80,7 +80,8 @@ def read_entry(
     method = coerce.text(entry.request.get("method")).strip().upper()
     if method not in _METHODS:
         method = "GET"
-    recorded = _recorded_type(raw)
+    named = (coerce.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
+    recorded = next((name for name in named if name in kinds.RECORDED), None)
     left_out = _left_out(entry, status, method, recorded)
     if left_out is not None:
         notes.add(left_out)
@@ -171,11 +172,6 @@ def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -
     declared = (coerce.header(fields, "content-type") or "" for fields in headers)
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
     return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, posted, *declared))} else None
-
-
-def _recorded_type(raw: Mapping[str, Any]) -> str | None:
-    names = (coerce.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
-    return next((name for name in names if name in kinds.RECORDED), None)
 
 
 def _version(entry: HarEntry, pushed: bool) -> HttpVersion | None:
