@@ -166,15 +166,6 @@ class FolderLock(Closing):
         os.close(self._descriptor)
 
 
-def is_being_written(folder: Path) -> bool:
-    """Return True if a process holds the lock on the run's folder, and so may write the run."""
-    try:
-        FolderLock(folder).close()
-    except InputError:
-        return True
-    return False
-
-
 def check_in_place(folder: Path, opened: os.stat_result) -> None:
     """Raise MachineError if the run's file was moved or removed, because writes would be lost. `opened` is
     the result of `stat` for the file when it was opened."""

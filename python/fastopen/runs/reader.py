@@ -4,7 +4,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -77,7 +77,9 @@ class RunReader(Closing):
         status = str(self._fact("status"))
         if status == "running" and self.folder is not None and self._lock is None:
             # If no process has locked the run, its writer was killed, or the power failed.
-            return "running" if files.is_being_written(self.folder) else "stopped"
+            with suppress(InputError):
+                files.FolderLock(self.folder).close()
+                return "stopped"
         return status
 
     @property
