@@ -54,12 +54,6 @@ WRITERS: Final = {
 }
 
 
-def writer_of(log: Mapping[str, Any]) -> Writer:
-    """Return the known deviations of the program that wrote a HAR, given the HAR's `log` object."""
-    creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
-    return WRITERS.get(creator.strip().lower(), Writer())
-
-
 def read_entry(
     raw: object,
     order: int,

@@ -11,7 +11,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, HarPage
-from fastopen.pages.importers.har.entry import Writer, answered_locally, read_entry, writer_of
+from fastopen.pages.importers.har.entry import WRITERS, Writer, answered_locally, read_entry
 from fastopen.pages.importers.har.parts import BodyStripper, HarEntry
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.notes import Notes
@@ -71,7 +71,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     if unreadable is not None and not any(coerce.moment_ms(start) is not None for start in starts):
         remedy = "write startedDateTime as ISO 8601, such as 2026-11-29T10:00:00.000Z"
         raise InputError(f"cannot read any start time, such as {unreadable[:40]!r}", place, remedy)
-    writer = writer_of(log)
+    creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
+    writer = WRITERS.get(creator.strip().lower(), Writer())
     recorded = _pages(log, entries, writer, notes)
     found = [_read(page, entries, place, lenient, writer) for page in recorded]
     usable = [
