@@ -5,7 +5,6 @@ The file format is `protobufs/http_record.proto` in https://github.com/ravinet/m
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from fastopen.pages.recording import ImportedPage
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
 _DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
+# Strings are declared as bytes, and enumerations as numbers: these are encoded alike, but accept any value.
 _SCHEMA: Final = """
 name: "fastopen/http_record.proto" package: "MahimahiProtobufs" syntax: "proto2"
 message_type {
@@ -51,15 +51,11 @@ message_type {
   field { name: "response" number: 5 type: TYPE_MESSAGE type_name: "HTTPMessage" label: LABEL_OPTIONAL }
 }
 """
-
-
-@cache
-def request_response() -> Any:
-    """Return the Protobuf message class of mm-webrecord's files. It declares strings as bytes, and
-    enumerations as numbers, because these have the same encoding but accept any value."""
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
+_POOL: Final = descriptor_pool.DescriptorPool()
+_POOL.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
+_MESSAGE: Final = message_factory.GetMessageClass(
+    _POOL.FindMessageTypeByName("MahimahiProtobufs.RequestResponse")
+)
 
 
 def holds(folder: Path) -> bool:
@@ -90,7 +86,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
         budget.work(budget.ENTRY_STEPS)
         try:
             with path.open("rb") as file:
-                message = request_response().FromString(read_whole(file, str(path)))
+                message = _MESSAGE.FromString(read_whole(file, str(path)))
             if not message.request.first_line or not message.response.first_line:
                 raise DecodeError("the request or the response is missing")
         except (OSError, DecodeError) as error:
