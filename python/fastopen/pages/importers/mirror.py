@@ -6,7 +6,7 @@ import hashlib
 import mimetypes
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -80,7 +80,7 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     files = [
         (f"{scheme}://{host.name if host != folder else own_name}/", host, path, content)
         for scheme, host in _host_folders(folder, inside) or [("http", folder)]
-        for path, content in _with_contents(_files(host, inside))
+        for path, content in _files(host, inside)
     ]
     for number, (origin, host, path, content) in enumerate(files, start=1):
         try:
@@ -107,18 +107,15 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
     )
 
 
-def _files(host: Path, inside: Path) -> Iterator[Path]:
-    """Yield the files of a host, except symbolic links to files outside of the mirror's folder `inside`."""
+def _files(host: Path, inside: Path) -> list[tuple[Path, Path]]:
+    """Pair each file of a host with the file that has its original content. This is the file itself, unless
+    wget changed its links and saved the original as `*.orig` (-K). Originals get no pairs of their own. Skip
+    symbolic links to files outside of the mirror's folder `inside`."""
+    every = set()
     for path in host.rglob("*"):
         budget.work(budget.NAME_STEPS)
         if path.is_file() and path.resolve().is_relative_to(inside):
-            yield path
-
-
-def _with_contents(files: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Pair each file with the file that has its original content. This is the file itself, unless wget
-    changed its links and saved the original as `*.orig` (-K). Originals get no pairs of their own."""
-    every = set(files)
+            every.add(path)
     # With -E, `.orig` replaces `.html`.
     copies = {
         original: path
