@@ -94,11 +94,6 @@ class Grid:
         words = ", ".join(self.rows[0][number].phrase for number in common)
         return replace(self.picked(kept), subtitle="; ".join(filter(None, (words, self.subtitle))))
 
-    @property
-    def in_words(self) -> bool:
-        """Return True if the table has only text: no column contains numbers."""
-        return all(column.kind != "figure" for column in self.columns)
-
 
 def keys(*headers: str) -> tuple[Column, ...]:
     """For each header, return a column of the kind `key`, whose entries identify the rows."""
