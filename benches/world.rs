@@ -339,8 +339,8 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
     bits.map(|bits| bits / 1e9).ok_or_else(|| io::Error::other("iperf3 failed"))
 }
 
-/// Compares loads of the same page with client and origins joined by a veth pair, and by the world's link
-/// without delay.
+/// Compares page loads over the world's link, with no delay set, with loads of the same page over a veth pair
+/// that joins client and origins directly.
 fn cost_of_the_world() {
     let job = job(100, 5, 10_000);
     let bare = Bare::build(link(0, &Rate::Unlimited));

@@ -28,14 +28,14 @@ FACT: Final = re.compile(r"<!--fact:(\w+)-->.*?<!--/-->")
 
 @dataclass(frozen=True)
 class Output:
-    """A generated text: a whole file if `part` is None, otherwise the text between the marks of `part`."""
+    """A generated text: a whole file or, if `part` is set, the text between the comments that name `part`."""
 
     path: str
     text: Callable[[], str]
     part: str | None = None
 
     def apply(self, before: str) -> str:
-        """Return the file's new text. Raises ValueError if the marks of `part` are missing."""
+        """Return the file's text, updated. Raises ValueError if the comments that name `part` are missing."""
         if self.part is None:
             return self.text()
         start, end = f"<!-- generated: {self.part} -->\n", f"<!-- end: {self.part} -->\n"

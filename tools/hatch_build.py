@@ -21,7 +21,7 @@ class WorldProgramHook(BuildHookInterface[Any]):
     """Build `fastopen-world` and set the wheel's platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add program and platform tag to a wheel, unless `version` is "editable". Called by hatchling."""
+        """Add the program and a platform tag to a wheel, unless `version` is "editable". A hatchling hook."""
         if version == "editable":
             return
         named = os.environ.get(RELEASE_VARIABLE)

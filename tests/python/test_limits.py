@@ -34,7 +34,7 @@ CELL_WORDS: Final = 25
 
 
 def documents() -> list[Path]:
-    """Return the documents that people wrote, without notes of measurements."""
+    """Return the hand-written documents, except notes on measurements."""
     every = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
     return [
         path

@@ -79,7 +79,7 @@ def test_the_tag_of_the_kernels_wheel_is_that_of_the_newest_symbol(symbols: byte
 
 
 def made_up_kernel(folder: Path) -> Path:
-    """Make and return the folder of an installed kernel. Its program is a few bytes with a glibc version."""
+    """Return a folder like an installed kernel's. Its program is a few bytes, including a glibc version."""
     folder.mkdir()
     (folder / "linux").write_bytes(b"\x7fELF\0GLIBC_2.28\0")
     (folder / "linux").chmod(0o755)

@@ -200,7 +200,7 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
-/// Returns the growth of the kernel's counter `name`; 0 if the kernel has no such counter.
+/// Returns how much the kernel's counter `name` grew during the load; 0 if the kernel has no such counter.
 fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
     counters.get(name).copied().unwrap_or(0)
 }

@@ -329,7 +329,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts of connections since the last call, including open ones, which later calls omit.
+    /// Returns counts of the connections that no earlier call has counted, including connections still open.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);

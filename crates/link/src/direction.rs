@@ -16,7 +16,7 @@ pub struct Direction<P> {
     departures: DelayLine<P>,
     /// Time of the next release from a stage's queue, and the stage's index; `None` if no packet is queued.
     due: Option<(Nanos, usize)>,
-    /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
+    /// Answers, such as RSTs, that a middlebox made from packets, each with the time at which it is sent.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
     /// The model's current time. It moves forward when a packet enters the link or a stage releases one.

@@ -1,4 +1,4 @@
-//! Waits for descriptors and exact times, and wakes a waiting thread.
+//! Waits until a descriptor is readable or an exact time is reached, and wakes a waiting thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

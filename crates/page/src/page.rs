@@ -30,7 +30,7 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Alternative estimates of values that the recording lacks. Page loads use only those in `resources`.
+    /// Alternatives to estimates in `resources` of values that the recording lacks. Page loads ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }

@@ -1,7 +1,6 @@
 """Define all factors: the settings that can vary in an experiment. Add new factors here (CONTRIBUTING.md).
 
-Options, table columns and phrases are in the order of FACTORS, except that the RTT is a table's last column.
-"""
+Options, table columns and phrases are in the order of FACTORS, but the RTT is the last column of a table."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_args

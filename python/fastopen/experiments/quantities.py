@@ -41,8 +41,8 @@ class Quantity:
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """Return the value for one cell of an exported table: a text, number or flag. A list becomes a text
-        with commas. None stands for an empty value."""
+        """Return the value for one cell of an exported table: a string, number or boolean. A list or mapping
+        becomes a comma-separated string. None means an empty cell."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)

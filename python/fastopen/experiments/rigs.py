@@ -1,8 +1,7 @@
 """Read the possible rigs of a published measurement: test setups with which it may have been made.
 
 The file of an experiment declares possible properties of the test setup, such as a different RTT. Each has a
-source or is marked as an assumption. A rig is a set of such properties.
-"""
+source or is marked as an assumption. A rig is a set of such properties."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -174,8 +173,8 @@ class RigSpace:
         ]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
-        """Return variants of `rig`: for each page, one with each combination of the conditions that hold
-        only for this page (copies of conditions with `each_page`). Keep the other conditions of `rig`."""
+        """Return variants of `rig` that differ only in one page's own conditions: this page's copies of
+        conditions with `each_page`. There is a variant for each page and each possible set of its copies."""
         found: list[Rig] = []
         for page in self.base.pages:
             copies = [one for one in self.properties if one.pages == [page] and self.is_copy(one)]

@@ -165,7 +165,7 @@ class Page(BaseModel):
     name: Annotated[Line, Field(min_length=1)]
     """The name of the page in tables and files."""
     url: Url
-    """The URL that a person would type: `resources[0].url`, unless the page is served at another URL."""
+    """The URL that a person would type. The page is served at `resources[0].url`, usually the same URL."""
     source: Line
     """The source of the data, such as the kind and date of a recording."""
     initiators: Initiators
@@ -181,8 +181,8 @@ class Page(BaseModel):
     explanations: Annotated[
         tuple[Explanation, ...], Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_)
     ] = ()
-    """Other think times and reference positions that explain the recording equally well. A
-    [sample](../vary.md) uses one explanation; jobs have none."""
+    """Alternatives to the server think times and reference positions of `resources` that fit the recording
+    equally well. A [sample](../vary.md) uses one set of these values. A job's page has no alternatives."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:

@@ -275,7 +275,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return a clause on the brackets after savings, such as `, with its 95 % interval`. It may be empty."""
+    """Return text to explain brackets after savings: `, with its 95 % interval`. Empty if there are none."""
     over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]

@@ -187,7 +187,7 @@ class RigSearch:
             self.tried[rig] = self._tried(rig, keys)
 
     def _keys_of(self, rig: Rig) -> list[int]:
-        """Return a number for each page, the same for rigs that set the same conditions for the page."""
+        """Return a number for each page. It identifies the page together with its conditions in `rig`."""
         owns = ((page, self.space.of_page(rig, page)) for page in self.pages)
         return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 

@@ -59,7 +59,7 @@ def har(*entries: Any, on_load: float | None = None, **log: Any) -> dict[str, An
 
 
 def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
-    """Return a decoded HAR's pages with entries, in the file's order. Raises InputError if it is invalid."""
+    """Return a decoded HAR's pages that have entries, in file order. Raises InputError for an invalid HAR."""
     log = data.get("log") if isinstance(data, dict) else None
     if isinstance(log, dict) and isinstance(log.get("entries"), list):
         strip = BodyStripper()

@@ -175,7 +175,7 @@ def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
 
 
 def done_otherwise(folder: Path, plan: Plan) -> Path:
-    """Write the second of two shards, with a load that took a nanosecond longer. Return its folder."""
+    """Write another copy of shard 2 of 2, in which one load took 1 ns longer. Return its folder."""
     place = shard(folder, plan, 2, 2)
     with RunStore.resume(place) as store:
         store._database.execute("UPDATE loads SET plt_ns = plt_ns + 1 WHERE number = 1")

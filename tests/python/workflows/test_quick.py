@@ -1,4 +1,4 @@
-"""`--quick`: the settings that a run of a minute leaves out, and those that it always keeps."""
+"""Settings that `--quick` leaves out to fit a run into a minute, and settings that it always keeps."""
 
 import os
 

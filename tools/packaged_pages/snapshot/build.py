@@ -1,4 +1,5 @@
-"""Make a page from a log and saved bodies: sizes, types, order, initiators, processing, but no contents."""
+"""Make a page from a browser's log and saved bodies. The page has sizes, types, order, initiators and
+processing times, but no contents."""
 
 from __future__ import annotations
 

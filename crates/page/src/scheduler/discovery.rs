@@ -40,7 +40,7 @@ pub(crate) struct Discovery {
     load_event_at: Option<Nanos>,
     load_event_passed: bool,
     started_at: Option<Nanos>,
-    /// Number of this load's resources that can still end or fail.
+    /// Number of this load's resources not yet in a final state (ended, failed or never requested).
     pending: usize,
     pending_before_load_event: usize,
     load_event_failed: bool,

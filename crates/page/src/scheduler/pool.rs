@@ -32,7 +32,7 @@ pub(crate) struct Pool {
     /// connection. The entry is removed if the TCP or QUIC handshake ends earlier.
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
-    /// True if the handshakes of connections begin after the lookup of the host's name.
+    /// True if the client looks up the host's name before each connection's handshake ([`Policy::lookups`]).
     lookups: bool,
     connections: Vec<Connection>,
     open: usize,

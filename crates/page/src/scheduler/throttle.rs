@@ -23,7 +23,7 @@ struct Request {
     frame: usize,
     /// True for images on connections with one request at a time. Other connections use priorities instead.
     delayable: bool,
-    /// Index of the redirect that leads to this request, which then takes the redirect's place in the limits.
+    /// Index of the redirect to this request, if any. The limits count this request instead of the redirect.
     follows: Option<usize>,
     /// True if this request is a redirect, and counts as in flight until its target is requested.
     is_followed: bool,

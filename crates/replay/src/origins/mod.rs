@@ -336,8 +336,8 @@ impl Shared {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 
-    /// Returns the index of the requested resource, and the requested URL if it is not the resource's own. If
-    /// no resource matches, returns `None`, and the method with the URL, as in `GET http://a.test/`.
+    /// Returns the index of the resource to send, and the requested URL if URL or method differ from those of
+    /// the resource. If none fits, returns `None` and a string with method and URL: `GET http://a.test/`.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {

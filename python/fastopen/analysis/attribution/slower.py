@@ -110,8 +110,8 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster result, slower result, repeat number) for each result that is unexpectedly slow:
-    slower with TFO than without TFO or, without TFO, slower than over the next longer RTT. To find the
-    reason, compare the loads of the two results that have this repeat number."""
+    slower with TFO than without TFO or, without TFO, slower than at the next longer RTT. To find the
+    reason, the caller compares the two loads (one of each result) with this repeat number."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -308,9 +308,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most in the slower load (`after`):
-    it shares the link with this request for longer than in the faster load (`before`). Return "" if the delay
-    is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if it is unlimited."""
+    """Return a clause about the response that delays the request `index` most in the slower load (`after`):
+    the response whose overlap in time with it grew most, compared with the faster load (`before`).
+    Return "" if the delay is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

@@ -93,8 +93,8 @@ def _between(values: Pair) -> str:
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Find the rows of a table whose times are not in the printed unit. Return the true unit of each
-    row's times (in seconds, keyed by line number), and the findings on wrong units."""
+    """Find the rows of a table whose times are in another unit than the printed one. Return the true unit of
+    every row as its length in seconds (1 or 0.001) by line number, and the findings on wrong units."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
     # Take the median, so that a single odd cell cannot decide on the unit of the whole table.

@@ -161,8 +161,9 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Compare the critical paths of two example loads, one of each result. Return the waits that differ, and
-    the reason why the second load took longer: empty if it did not, if unknown, or if the pages differ."""
+    """Compare the critical paths of two example loads, one from the result `old` and one from `new`. Return
+    the waits that differ, and the reason why the load from `new` took longer. The reason is empty if that
+    load did not take longer, if the reason is unknown, or if the two pages differ."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

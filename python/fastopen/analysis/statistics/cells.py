@@ -68,7 +68,7 @@ class CellResult:
     plts_ms: Mapping[int, float]
     """The PLT of each valid load, keyed by repeat number."""
     improvements_percent: Mapping[int, float]
-    """The improvement of each pair, keyed by repeat number."""
+    """The saving, in percent, of each pair of loads (without and with TFO), keyed by repeat number."""
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: Mapping[int, float]

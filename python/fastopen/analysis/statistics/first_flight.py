@@ -53,8 +53,8 @@ class FirstFlight:
     quic_connections: int = 0
     """The number of QUIC connections, which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
-    """The size of ClientHello and early data on each connection whose SYN held the ClientHello, but not all
-    early data. The rest came with the client's Finished, so early data saved nothing."""
+    """The total size of ClientHello and early data, for each connection whose SYN held the ClientHello, but
+    not all early data. The rest came with the client's Finished, so early data saved nothing."""
 
 
 def first_flights(

@@ -108,8 +108,9 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the response of exchange `index`. Return (index, link to initiator) of each recorded request
-        to which it refers, in order. Update `linked` (by hyperlinks) and `alternatives` (other URLs)."""
+        """Parse the response of exchange `index`. Return the index of each recorded request to which the
+        response refers, in document order, with the link (edge) to this initiator. Collect requests to which
+        hyperlinks lead in `linked`, and other URLs with the same response as a request in `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

@@ -1,7 +1,6 @@
 """Import recordings of Mahimahi's mm-webrecord: a folder with a file for each request and its response.
 
-The file format is `protobufs/http_record.proto` in https://github.com/ravinet/mahimahi
-"""
+The file format is `protobufs/http_record.proto` in https://github.com/ravinet/mahimahi"""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +58,7 @@ _MESSAGE: Final = message_factory.GetMessageClass(
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder, or each of its subfolders, is a recording of mm-webrecord."""
+    """Return True if the folder, or each of its subfolders, is a recording made by mm-webrecord."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 

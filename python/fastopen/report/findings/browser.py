@@ -93,8 +93,8 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of first and largest contentful paint times, and of TFO's savings of these times in
-    percent. It has a row for each page, network and arm for which the browser reported paints."""
+    """Return a table of first and largest contentful paint times, with the percentage of each time that TFO
+    saves. It has a row for each page, network and arm for which the browser reported paints."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():

@@ -1,6 +1,6 @@
-"""Compute the errors of load times of replays and predictions, and find their causes.
+"""Compute by how much the load times of replays and predictions are wrong, and find the causes.
 
-A cause is the step of a request on the critical path that differs most from the recording or measurement."""
+A cause is the step on the critical path whose duration differs most from the recorded or measured one."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ COLUMNS: Final = {
 
 
 def write_report(document: dict[str, Any], target: Console) -> None:
-    """Print the JSON report of `fastopen exec`: a verdict, a table of servers, and notes."""
+    """Print the JSON report of `fastopen exec` as text: a verdict, a table of servers, and notes."""
     target.print(Text(verdict(document), style="bold"), soft_wrap=True)
     if peers := document["peers"]:
         rows = [(peer["peer"], *(str(peer[key]) for key in COLUMNS)) for peer in peers[:PEERS_SHOWN]]
