@@ -8,7 +8,7 @@ With uncertain values (`vary`), the seed decides the values of each repeat.
 """
 
 import secrets
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -198,7 +198,12 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
     origins = as_recorded(setup, page, network)
-    changes = _server_changes(origins, hosts)
+    changes: dict[str, Any] = {}
+    if origins.server_hosts is not None:
+        served = [host for host in origins.server_hosts if host in hosts]
+        # A server that serves none of the page's hosts is removed.
+        keys = {"server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"}
+        changes = {"server_hosts": served} if served else Origins().model_dump(include=keys)
     for key in ("http2_hosts", "http3_hosts"):
         changes[key] = [host for host in getattr(origins, key) if host in hosts]
     return Job(
@@ -215,16 +220,6 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
         tolerance=experiment.tolerance,
         load_timeout_us=load_timeout_us(page, network),
     )
-
-
-def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return new values for fields of `origins`, so that an external server serves only a page's `hosts`. If
-    it serves none of these hosts, the new values remove the server."""
-    if origins.server_hosts is None:
-        return {}
-    served = [host for host in origins.server_hosts if host in hosts]
-    keys = {"server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"}
-    return {"server_hosts": served} if served else Origins().model_dump(include=keys)
 
 
 def _changes_of_repeat(
