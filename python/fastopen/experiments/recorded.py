@@ -17,15 +17,6 @@ def http_words(http: str) -> str:
     return "HTTP as recorded" if http == "recorded" else f"HTTP/{http}"
 
 
-def recorded_versions(page: Page) -> dict[str, Http]:
-    """Map each host of a page to the newest HTTP version recorded for its https resources, else to `1.1`."""
-    versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
-    for resource in page.resources:
-        if resource.encrypted and resource.http is not None:
-            versions[resource.host] = max(versions[resource.host], resource.http)
-    return versions
-
-
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     """Return the settings of the setup's servers. If their HTTP version is `recorded`, choose a version for
     each host: the newest version up to the recorded one that the setup and the network support."""
@@ -35,7 +26,11 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     named = {*origins.http2_hosts, *origins.http3_hosts}
     supported = _supported(setup, network)
     hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
-    for host, version in recorded_versions(page).items():
+    newest: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
+    for resource in page.resources:
+        if resource.encrypted and resource.http is not None:
+            newest[resource.host] = max(newest[resource.host], resource.http)
+    for host, version in newest.items():
         spoken = next((one for one in supported if one <= version), None)
         if host not in named and spoken is not None:
             hosts[spoken].append(host)
