@@ -70,17 +70,11 @@ class Pace:
 
 
 def _job_s(job: Job, engine: EngineName) -> float:
-    if engine == "virtual":
-        resource_s = VIRTUAL_LOAD_S / VIRTUAL_LOAD_RESOURCES + job.client.type.virtual_resource_s
-        each_s = job.client.type.virtual_load_s + resource_s * len(job.page.resources)
-        return WORLD_S + len(job.loads) * each_s
-    return WORLD_S + len(job.loads) * (load_s(job) + job.client.type.start_s)
-
-
-def load_s(job: Job) -> float:
-    """Estimate the seconds of one page load in real time, from the transfer at the link's rate, the round
-    trips of requests and handshakes, and the client's processing before the load event."""
     page, client = job.page, job.client
+    if engine == "virtual":
+        resource_s = VIRTUAL_LOAD_S / VIRTUAL_LOAD_RESOURCES + client.type.virtual_resource_s
+        return WORLD_S + len(job.loads) * (client.type.virtual_load_s + resource_s * len(page.resources))
+    # In real time, transfer, the round trips of requests and handshakes, and processing take time.
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []
     for resource in page.resources:
@@ -88,4 +82,5 @@ def load_s(job: Job) -> float:
     rounds = max(max(depth), ceil(len(page.resources) / at_once))
     trips = rounds * (1 if client.keep_alive else 2) + 1
     processing_us = page.load_event_processing_us if client.profile == "browser" else 0
-    return transfer_s(page, job.network) + trips * job.network.rtt_us / 1e6 + processing_us / 1e6
+    load_s = transfer_s(page, job.network) + trips * job.network.rtt_us / 1e6 + processing_us / 1e6
+    return WORLD_S + len(job.loads) * (load_s + client.type.start_s)
