@@ -184,7 +184,9 @@ class RequestedSettings:
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self.converted_errors("client", "origins", "tls"):
             setups = setups_of(clients, origins, tcps, over)
-            return arms, with_remedies(setups) if self._compares_certificates else setups
+        kinds = {*self.values.get("certificates", ())}
+        large = len(kinds) > 1 and bool(kinds - {None, *CLASSICAL})
+        return arms, with_remedies(setups) if large and not REMEDIAL & self.values.keys() else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
@@ -192,11 +194,6 @@ class RequestedSettings:
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
         if tls.get("version") == [None] and None not in over:
             raise self.fault("the transports need TLS", ("tls", TRANSPORT.name), "drop one of them")
-
-    @property
-    def _compares_certificates(self) -> bool:
-        kinds = {*self.values.get("certificates", ())}
-        return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _tls_by_default(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
         if self._settings("tls"):
