@@ -33,8 +33,20 @@ def check_congestion_controls(
 
 
 def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
+    """Run a minimal job, which fails if the kernel lacks the congestion control `name`."""
+    (imported,) = load_pages([packaged_pages()["one-request"]])
+    free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
+    job = Job(
+        contract=CONTRACT,
+        id="check",
+        seed=0,
+        page=imported.page,
+        network=Network(rtt_us=0, down=free, up=free),
+        tcp=Tcp(congestion_control=name),
+        loads=[BASELINE.load()],
+    )
     try:
-        with closing(engine.run([_job(name)], {})) as events:
+        with closing(engine.run([job], {})) as events:
             next((event for event in events if isinstance(event, WorldBuilt)), None)
     except InputError as error:
         if UNKNOWN not in error.message:
@@ -43,18 +55,3 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
         near = difflib.get_close_matches(name, known[1].split(", ") if known else [ALWAYS], n=1)
         remedy = f"did you mean {near[0]}? {error.remedy}" if near else error.remedy
         yield InputError(error.message, place, remedy)
-
-
-def _job(congestion_control: str) -> Job:
-    """Return a minimal job that uses a congestion control. The job fails if the kernel lacks this control."""
-    (imported,) = load_pages([packaged_pages()["one-request"]])
-    free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
-    return Job(
-        contract=CONTRACT,
-        id="check",
-        seed=0,
-        page=imported.page,
-        network=Network(rtt_us=0, down=free, up=free),
-        tcp=Tcp(congestion_control=congestion_control),
-        loads=[BASELINE.load()],
-    )
