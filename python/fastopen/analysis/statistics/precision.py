@@ -26,8 +26,11 @@ class UntilInterval:
         planned_repeats = run.planned_repeats()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_repeats_help, results.cells):
-            comparison = result.cell.comparison
-            more[comparison] = max(more[comparison], more_pairs(result, self.half_width_percent))
+            comparison, needed = result.cell.comparison, pairs_needed(result, self.half_width_percent)
+            further = max(1, FULL_MIN - result.pairs)
+            if needed is not None:
+                further = min(needed, STEP_MAX * result.pairs) - result.pairs
+            more[comparison] = max(more[comparison], further)
         wanted = {
             comparison: min(repeats + more[comparison], self.max_repeats)
             for comparison, repeats in planned_repeats.items()
@@ -76,12 +79,3 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
     if result.deterministic:
         return 1
     return max(FULL_MIN, ceil(result.pairs * (width / wanted_percent) ** 2))
-
-
-def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """Return the number of pairs of loads, with and without TFO, to add in the next step. Return 0 if half
-    the width of the interval is at most `wanted_percent` percentage points."""
-    needed = pairs_needed(result, wanted_percent)
-    if needed is None:
-        return max(1, FULL_MIN - result.pairs)
-    return max(0, min(needed, STEP_MAX * result.pairs) - result.pairs)
