@@ -59,7 +59,12 @@ class PageOnRig:
             "repeats": draws,
             "vary": Variation() if draws > 1 else None,
         }
-        page = self._loaded
+        page, fitted = self.page, self.reproduction.fitted
+        if fitted in ("objects", "sizes"):
+            objects, size = round(self._objects), round(self._bytes)
+            page = page_of_objects(page, objects, size, equal=fitted == "objects")
+        elif fitted == "hosts":
+            page = chain_of_hosts(page, round(self._objects))
         if BASELINE.name not in arms:
             page = page_answered_later(page, self.reproduction.tfo_ms)
         plan = make_plan(experiment.model_copy(update=changes), [page], "virtual")
@@ -72,17 +77,6 @@ class PageOnRig:
         settings or page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
         ours, off = self.reproduction, BASELINE.name
         return [[off], [ours.arm]] if ours.tfo_ms or ours.off is not ours.experiment else [[off, ours.arm]]
-
-    @property
-    def _loaded(self) -> Page:
-        match self.reproduction.fitted:
-            case "objects" | "sizes" as sizes:
-                objects, size = round(self._objects), round(self._bytes)
-                return page_of_objects(self.page, objects, size, equal=sizes == "objects")
-            case "hosts":
-                return chain_of_hosts(self.page, round(self._objects))
-            case _:
-                return self.page
 
     @property
     def fit_key(self) -> str:
