@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
-from fastopen.analysis.comparison.change import Change
 from fastopen.analysis.comparison.compare import CellChange
 from fastopen.common.errors import InputError
 
@@ -51,21 +50,17 @@ class Limit:
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms
             return LimitVerdict.INVALID if lost else LimitVerdict.UNKNOWN
-        value, interval = self._in_unit(found)
+        value, interval = found.stated, found.interval
+        if self.unit == "ms":
+            value = found.difference
+            if interval is not None and interval[0] == interval[1]:
+                interval = (value, value)
+            elif interval is not None:
+                interval = (found.before * interval[0] / 100, found.before * interval[1] / 100)
         if not self._beyond(value):
             return LimitVerdict.HOLDS
         sure = interval is not None and all(self._beyond(end) for end in interval)
         return LimitVerdict.FAILS if sure else LimitVerdict.UNCLEAR
-
-    def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
-        interval = found.interval
-        if self.unit != "ms":
-            return found.stated, interval
-        if interval is not None and interval[0] == interval[1]:
-            interval = (found.difference, found.difference)
-        elif interval is not None:
-            interval = (found.before * interval[0] / 100, found.before * interval[1] / 100)
-        return found.difference, interval
 
     def _beyond(self, value: float) -> bool:
         return value > self.bound if self.rising else value < self.bound
