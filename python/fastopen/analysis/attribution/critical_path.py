@@ -15,8 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from operator import attrgetter
 
+from fastopen.common.grouping import grouped
 from fastopen.contract import Client, Connection, LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import Connections, Span, covered_ns
@@ -127,24 +129,16 @@ class _Walk:
         self._connections = Connections(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
-        self._before: dict[int, CompletedRequest] = {}
-        last_on: dict[int, CompletedRequest] = {}
-        for sent in answered:
-            if sent.connection is not None:
-                if sent.connection in last_on:
-                    self._before[sent.resource] = last_on[sent.connection]
-                last_on[sent.connection] = sent
+        on_connection = grouped((sent.connection, sent) for sent in answered if sent.connection is not None)
+        pairs = (pair for requests in on_connection.values() for pair in pairwise(requests))
+        self._before = {sent.resource: before for before, sent in pairs}
         # A connection can make room for another connection only after its last request has ended.
-        self._ended = sorted(last_on.values(), key=_end_ns)
-        self._last_document = self._end_of_redirects()
-
-    def _end_of_redirects(self) -> int:
-        last = 0
-        for index, resource in enumerate(self._page.resources):
-            redirected = self._page.resources[last].redirect_to is not None
-            if resource.initiator == last and redirected and index in self._of_resource:
-                last = index
-        return last
+        self._ended = sorted((requests[-1] for requests in on_connection.values()), key=_end_ns)
+        self._last_document = 0
+        for index, resource in enumerate(page.resources):
+            redirected = page.resources[self._last_document].redirect_to is not None
+            if resource.initiator == self._last_document and redirected and index in self._of_resource:
+                self._last_document = index
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
         """Extend the path back to `start_ns` by a wait, unless the path already reaches back that far."""
