@@ -1,6 +1,6 @@
 """Draw page load times in a terminal: a bar of braille dots for each result, with a mark for each load."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from rich.text import Text
@@ -27,28 +27,23 @@ def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
         longest_ms = max((max(cell.plts_ms.values(), default=0.0) for _, cell in cells), default=0.0)
-        if longest_ms:
-            yield Text(f"{page}: page load time", style="bold")
-            yield from _lines_of_page(cells, longest_ms, width, encoding)
-
-
-def _lines_of_page(
-    cells: Sequence[tuple[str, CellResult]], longest_ms: float, width: int, encoding: str
-) -> Iterator[Text]:
-    named = min(max(len(name) for name, _ in cells), width // 3)
-    labelled = max(len(cell.cell.arm.short_label) for _, cell in cells)
-    figured = max(len(_figure(cell)) for _, cell in cells)
-    room = max(WIDTH_MIN, width - named - labelled - figured - 3)
-    before = ""
-    for name, cell in cells:
-        shown = "" if name == before else name[:named]
-        before = name
-        arm = cell.cell.arm
-        yield Text.assemble(
-            f"{shown:>{named}} {arm.short_label:<{labelled}} ",
-            (bar(cell, longest_ms, room, encoding), arm.colour),
-            f" {_figure(cell):>{figured}}",
-        )
+        if not longest_ms:
+            continue
+        yield Text(f"{page}: page load time", style="bold")
+        named = min(max(len(name) for name, _ in cells), width // 3)
+        labelled = max(len(cell.cell.arm.short_label) for _, cell in cells)
+        figured = max(len(_figure(cell)) for _, cell in cells)
+        room = max(WIDTH_MIN, width - named - labelled - figured - 3)
+        before = ""
+        for name, cell in cells:
+            shown = "" if name == before else name[:named]
+            before = name
+            arm = cell.cell.arm
+            yield Text.assemble(
+                f"{shown:>{named}} {arm.short_label:<{labelled}} ",
+                (bar(cell, longest_ms, room, encoding), arm.colour),
+                f" {_figure(cell):>{figured}}",
+            )
 
 
 def _figure(cell: CellResult) -> str:
