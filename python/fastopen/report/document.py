@@ -16,7 +16,7 @@ from fastopen.analysis.statistics import (
     syn_data_max,
 )
 from fastopen.contract import Network
-from fastopen.experiments import Experiment, point_of
+from fastopen.experiments import point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
 from fastopen.report.corpus import corpus_document
@@ -33,6 +33,7 @@ PUBLISHED: Final = (
 def results_document(results: Results) -> dict[str, Any]:
     """Return the run's results as an object for `json.dumps`, with the keys of docs/json.md."""
     experiment = results.experiment
+    setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     return {
         "format": FORMAT,
         "experiment": experiment.name,
@@ -43,7 +44,9 @@ def results_document(results: Results) -> dict[str, Any]:
         "seed": experiment.seed,
         "repeats": experiment.repeats,
         "vary": None if experiment.vary is None else experiment.vary.model_dump(),
-        **_setups(experiment),
+        # The fields of the only setup; None if there are several.
+        **(setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])),
+        "setups": setups,
         "pages": [_page(name, page) for name, page in results.pages.items()],
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
         "corpus": corpus_document(results),
@@ -68,13 +71,6 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
             flat |= {f"{key}_low": low, f"{key}_high": high}
         rows.append({**flat, **{f"published_{key}": value for key, value in published.items()}})
     return rows
-
-
-def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return all setups under the key `setups`, and the only setup's fields (None if there are several)."""
-    setups = [setup.model_dump(mode="json") for setup in experiment.setups]
-    only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
-    return {**only, "setups": setups}
 
 
 def _page(name: str, page: Page) -> dict[str, Any]:
