@@ -143,22 +143,17 @@ def environment_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
         ("repeats", experiment.repeats),
     ]
     if analysis.world is not None:
-        facts += _sysctls(analysis.world)
+        client, origins = analysis.world.sysctls.client, analysis.world.sysctls.origins
+        for name in sorted({*client, *origins}):
+            if client.get(name) == origins.get(name):
+                facts.append((name, client[name]))
+            else:
+                facts += [(f"{name} (client)", client.get(name)), (f"{name} (origins)", origins.get(name))]
     facts += [
         (f"page {name}", f"{page.source}; SHA-256 {page.digest()[:16]}")
         for name, page in results.pages.items()
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
-
-
-def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
-    client, origins = world.sysctls.client, world.sysctls.origins
-    for name in sorted({*client, *origins}):
-        if client.get(name) == origins.get(name):
-            yield name, client[name]
-        else:
-            yield f"{name} (client)", client.get(name, "")
-            yield f"{name} (origins)", origins.get(name, "")
 
 
 def _networks(results: Results) -> str:
