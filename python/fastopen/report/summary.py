@@ -65,8 +65,12 @@ def summarise_run(results: Results) -> Summary:
     if Verdict.INVALID in verdicts:
         struck = results.cells if all_invalid(results.cells) else judged
         sentences += [line for _, _, line in invalid_lines(results, struck)]
-    if active := _syn_data_sentence(judged):
-        sentences.append(active)
+    if connections := sum(cell.connections for cell in judged):
+        sent = sum(cell.syn_data_connections for cell in judged)
+        visits = f"{judged[0].cell.arm.visit.partition(' (')[0].removeprefix('a ')}s"
+        number = f"all {sent:,}" if sent == connections else f"{sent:,} of {connections:,}"
+        active = "active" if sent else "not active"
+        sentences.append(f"TFO was {active}: {number} connections on {visits} delivered data in the SYN.")
     tone = verdicts.pop().tone if len(verdicts) == 1 else "quiet"
     tiles = _tiles(results, judged, with_savings=len(questions) == 1)
     return Summary(published or verdict, tone, tuple(sentences), tiles)
@@ -116,17 +120,6 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
         )
         for cell in cells
     }
-
-
-def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
-    connections = sum(cell.connections for cell in cells)
-    sent = sum(cell.syn_data_connections for cell in cells)
-    if not connections:
-        return ""
-    visits = f"{cells[0].cell.arm.visit.partition(' (')[0].removeprefix('a ')}s"
-    number = f"all {sent:,}" if sent == connections else f"{sent:,} of {connections:,}"
-    active = "active" if sent else "not active"
-    return f"TFO was {active}: {number} connections on {visits} delivered data in the SYN."
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, with_savings: bool) -> dict[str, str]:
