@@ -44,15 +44,21 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     page load compared with the smallest kind, and the time that remedies save."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
-        kinds = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)
-        for kind in kinds[1:]:
-            if (cost := _cost(plts_ms, kinds[0], kind)) is not None:
-                groups[kinds[0], kind, name].append(cost)
+        smallest, *others = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)
+        window = min(settings.window_segments for settings in plts_ms)
+        plain = LoadSettings(smallest, "none", Tls().certificate_compression, window, BASELINE.name)
+        small_ms = plts_ms.get(plain)
+        for kind in others:
+            large_ms = plts_ms.get(plain._replace(kind=kind))
+            if small_ms and large_ms is not None:
+                of_kind = ((settings, ms) for settings, ms in plts_ms.items() if settings.kind == kind)
+                remedied_ms = {words: ms for settings, ms in of_kind if (words := _remedy(settings, plain))}
+                groups[smallest, kind, name].append(Cost(small_ms, large_ms, remedied_ms))
     for (small, large, name), costs in groups.items():
         added = [one.large_ms - one.small_ms for one in costs]
         figures = {"added_ms_min": min(added), "added_ms_max": max(added)}
-        smallest = results.experiment.smallest_effect
-        matters_ms = max(smallest.ms, smallest.percent / 100 * min(one.small_ms for one in costs))
+        effect = results.experiment.smallest_effect
+        matters_ms = max(effect.ms, effect.percent / 100 * min(one.small_ms for one in costs))
         yield Finding("certificates_cost", _sentence(small, large, name, costs, matters_ms), figures)
 
 
@@ -71,20 +77,6 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings,
         if row:
             named = (factor for factor in factors.besides(*apart) if factor.part != "network")
             yield ", ".join(factors.phrases(group[0].cell, named)), row
-
-
-def _cost(
-    plts_ms: Mapping[LoadSettings, float], small: CertificateKind, large: CertificateKind
-) -> Cost | None:
-    """Select from `plts_ms` the page load times with `small` certificates, with `large` ones, and with
-    `large` ones and one remedy, such as compression. Return None if one of the first two times is unknown."""
-    window = min(settings.window_segments for settings in plts_ms)
-    plain = LoadSettings(small, "none", Tls().certificate_compression, window, BASELINE.name)
-    base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
-    if dear is None or not base:
-        return None
-    remedied = ((_remedy(settings, plain), ms) for settings, ms in plts_ms.items() if settings.kind == large)
-    return Cost(base, dear, {words: ms for words, ms in remedied if words})
 
 
 def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
