@@ -261,7 +261,12 @@ def column_notes(results: Results) -> Iterator[str]:
     yield f"PLT: median page load time{visit}."
     if any(cell.improvement_percent is not None for cell in cells):
         if any(cell.pairs > 1 for cell in cells):
-            yield f"Saves: median over paired repeats of (off - on) / off{_spread_words(cells)}."
+            over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None}
+            words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
+            brackets = [text for key, text in words.items() if key in over]
+            brackets += ["the range of all repeats"] if over - words.keys() - {""} else []
+            spread = f", with {any_of(brackets)}" if brackets else ""
+            yield f"Saves: median over paired repeats of (off - on) / off{spread}."
         yield "At most: time of handshakes in a row without TFO, in % of PLT."
     if any(arm.fast_open for arm in arms):
         flights = results.first_flights.values()
@@ -272,15 +277,6 @@ def column_notes(results: Results) -> Iterator[str]:
     clients = [setup.client for setup in setups]
     if any(one.type.kind == "chromium" or (one.type.ours and one.profile == "browser") for one in clients):
         yield "No current browser uses TFO."
-
-
-def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return text to explain brackets after savings: `, with its 95 % interval`. Empty if there are none."""
-    over = {interval_percent(cell) for cell in cells if cell.improvement_percent is not None}
-    words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
-    found = [text for key, text in words.items() if key in over]
-    found += ["the range of all repeats"] if over - words.keys() - {""} else []
-    return f", with {any_of(found)}" if found else ""
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
