@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from importlib import metadata
@@ -158,26 +158,19 @@ def _search(
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
-        records = _load(open_, engine, left_s) if left_s > 0 else {}
+        jobs, records = [], dict[str, LoadRecord]()
+        for number, recording in enumerate(open_ if left_s > 0 else ()):
+            for at, page in enumerate(recording.wanted):
+                (planned,) = make_plan(recording.experiment, [page], "virtual").jobs
+                jobs.append(planned.job.model_copy(update={"id": f"{number}:{at}"}))
+        if jobs:
+            with closing(engine.run(jobs, {}, left_s)) as events:
+                records = {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
         for number, recording in enumerate(open_):
             of_one = [records.get(f"{number}:{at}") for at in range(len(recording.wanted))]
             whole = [one for one in of_one if one is not None]
             recording.take(whole if len(whole) == len(of_one) else None)
             watch(recording)
-
-
-def _load(
-    recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
-) -> Mapping[str, LoadRecord]:
-    """Load the pages that each recording's search for server think times needs next (`wanted`). Return the
-    records of loads that finish within `within_s` seconds. The key `0:2` stands for recording 0, page 2."""
-    jobs = []
-    for number, recording in enumerate(recordings):
-        for at, page in enumerate(recording.wanted):
-            (planned,) = make_plan(recording.experiment, [page], "virtual").jobs
-            jobs.append(planned.job.model_copy(update={"id": f"{number}:{at}"}))
-    with closing(engine.run(jobs, {}, within_s)) as events:
-        return {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
