@@ -12,7 +12,7 @@ The handshakes on this path do not add up to an upper bound on TFO's saving (`an
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -127,7 +127,9 @@ class _Walk:
         self.ready: list[Span] = []
         """The time spans in which requests on the path were queued only because no connection was free."""
         self._connections = Connections(record)
-        answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
+        tries = grouped((sent.resource, sent) for sent in _answered(record)).values()
+        last = (max(of_one, key=lambda sent: sent.sent_ns) for of_one in tries)
+        answered = sorted(last, key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
         on_connection = grouped((sent.connection, sent) for sent in answered if sent.connection is not None)
         pairs = (pair for requests in on_connection.values() for pair in pairwise(requests))
@@ -221,37 +223,31 @@ class _Walk:
         return min(initiator.end_ns, max(initiator.first_byte_ns, sent.queued_ns - processing_ns))
 
 
-def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
-    """Return a completed request for each resource that has one: the last to be sent if it has several."""
+def _answered(record: LoadRecord) -> Iterator[CompletedRequest]:
     connections = Connections(record)
-    found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
         first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
         if request.cache == "fresh" and end_ns is not None:
-            cached = CompletedRequest(request.resource, None, end_ns, end_ns, end_ns, end_ns)
-            found[request.resource].append(cached)
+            yield CompletedRequest(request.resource, None, end_ns, end_ns, end_ns, end_ns)
         if request.connection is None or request.error is not None:
             continue
         if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
             continue
         opened_ns = connections.opened_ns(request)
         carrier = connections.by_id.get(request.connection) if opened_ns is not None else None
-        found[request.resource].append(
-            CompletedRequest(
-                resource=request.resource,
-                connection=request.connection,
-                queued_ns=queued_ns,
-                sent_ns=sent_ns,
-                first_byte_ns=first_byte_ns,
-                end_ns=end_ns,
-                opened_ns=opened_ns,
-                carrier=carrier,
-                looked_up=connections.lookup(request),
-                connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
-            )
+        yield CompletedRequest(
+            resource=request.resource,
+            connection=request.connection,
+            queued_ns=queued_ns,
+            sent_ns=sent_ns,
+            first_byte_ns=first_byte_ns,
+            end_ns=end_ns,
+            opened_ns=opened_ns,
+            carrier=carrier,
+            looked_up=connections.lookup(request),
+            connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
         )
-    return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]
 
 
 @dataclass(frozen=True)
