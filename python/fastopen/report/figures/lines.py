@@ -23,9 +23,11 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
     RTT. Within a panel, no other setting varies. Values that are not numbers, such as HTTP versions, are
     drawn without lines. None if `along` does not vary."""
     every: list[dict[str, Any]] = []
+    numeric = along.quantity.kind in ("int", "float")
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), along.name).items():
-            located = [(at, place) for place in places if (at := _value(place, along)) is not None]
+            values = ((place.numbers if numeric else place.texts, place) for place in places)
+            located = [(at, place) for known, place in values if (at := known.get(along.name)) is not None]
             if len({at for at, _ in located}) > 1:
                 panel = title_of(analysis, page, name)
                 every += [{"panel": panel, **row} for at, place in located for row in _rows(at, place)]
@@ -43,11 +45,6 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
         drawing=Drawing(side_by_side(rows, "panel", partial(_view, rows, along.heading, [*titles]))),
         rows=rows,
     )
-
-
-def _value(place: Place, along: Factor) -> float | str | None:
-    values = place.numbers if along.quantity.kind in ("int", "float") else place.texts
-    return values.get(along.name)
 
 
 def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
