@@ -90,20 +90,13 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Rank correlations of the saving by TFO with the uncertain inputs, sampled `draws` times by `--vary`."""
+    """Rank correlations of the saving by TFO with the uncertain inputs, sampled by `--vary`."""
 
     correlations: dict[str, float]
     """Spearman's rank correlation of each sampled input with the saving, positive if both grow together."""
-    draws: int
-
-    @property
-    def rest(self) -> float:
-        """Return the fraction of the variance of the saving's ranks, 0 to 1, that no single input explains.
-        Its causes are the order of simultaneous requests and interactions between inputs."""
-        # Inputs are drawn independently, so their fractions add up. An input without any effect explains
-        # 1 / (draws - 1) by accident.
-        accident = 1 / (self.draws - 1)
-        return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
+    rest: float
+    """The fraction of the variance of the saving's ranks, 0 to 1, that no single input explains. Its causes
+    are the order of simultaneous requests and interactions between inputs."""
 
     @property
     def most(self) -> str | None:
@@ -126,4 +119,8 @@ def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | Non
         drawn = [getattr(draw, name) for draw in draws]
         if len(set(drawn)) > 1:
             correlations[name] = correlation(mid_ranks(drawn), saved)
-    return Sensitivity(correlations, len(savings))
+    # Inputs are drawn independently, so their fractions of the variance add up. An input without any effect
+    # explains this fraction by accident.
+    accident = 1 / (len(savings) - 1)
+    rest = max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in correlations.values()))
+    return Sensitivity(correlations, rest)
