@@ -1,6 +1,6 @@
 """Explain why one load of a page took longer than another: a busy link, a slow request, or lost segments."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
@@ -219,42 +219,35 @@ def reason_between(
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
-    if late := _without_ticket(page, before, after, on_path, was, now):
+    facts = {index: (was[index], now[index]) for index in on_path if index in was and index in now}
+    slower_ns = after.plt_ns - before.plt_ns
+    # Without a resumed connection, the experiment may have no sessions at all.
+    resumed = any(one.tls is not None and one.tls.resumed for one in after.connections)
+    if slower_ns > 0 and resumed and (late := _without_ticket(page, facts, slower_ns)):
         return late
-    longer = {index: now[index].longer_ns(was[index]) for index in on_path if index in was and index in now}
+    longer = {index: new.longer_ns(old) for index, (old, new) in facts.items()}
     worst = max(longer, key=lambda index: longer[index], default=None)
-    if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
+    if worst is None or longer[worst] < SHARE_MIN * slower_ns or longer[worst] <= 0:
         return _load_retransmitted(before, after)
     opening = (
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
     competing = _competing_response(page, before, after, worst, EXPLAINS_MIN * longer[worst], down_bit_per_s)
-    why = _why(was[worst], now[worst], page.resources[worst].body_bytes, competing)
+    why = _why(*facts[worst], page.resources[worst].body_bytes, competing)
     return f"{opening}: {why}" if why else _load_retransmitted(before, after)
 
 
 def _without_ticket(
-    page: Page,
-    before: LoadRecord,
-    after: LoadRecord,
-    on_path: Iterable[int],
-    was: Mapping[int, _RequestFacts],
-    now: Mapping[int, _RequestFacts],
+    page: Page, facts: Mapping[int, tuple[_RequestFacts, _RequestFacts]], slower_ns: int
 ) -> str:
-    """Return a clause on a request that was TLS early data in the load `before`, but delays the load `after`,
-    because no session ticket was left for it. Return an empty string if there is no such request. `on_path`:
-    requests on the critical path of `after`. `was`, `now`: facts about requests in `before` and `after`."""
-    slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
-    # Without a resumed connection, the experiment may have no sessions at all.
-    if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
-        return ""
-    for index in on_path:
-        if index not in was or index not in now or not (was[index].early and now[index].without_session):
-            continue
-        late_ns = now[index].later_ns(was[index])
-        if late_ns >= EXPLAINS_MIN * slower_ns:
-            with_tfo = now[index].syn_data and not was[index].syn_data
+    """Return a clause on a request that was TLS early data in the faster load, but delays the slower load,
+    because no session ticket was left for it. Return an empty string if there is no such request. `facts`:
+    facts about requests on the slower load's critical path, in the faster and in the slower load."""
+    for index, (was, now) in facts.items():
+        late_ns = now.later_ns(was)
+        if was.early and now.without_session and late_ns >= EXPLAINS_MIN * slower_ns:
+            with_tfo = now.syn_data and not was.syn_data
             earlier = ", which TFO made a round trip earlier" if with_tfo else ""
             return (
                 f"{request_name(page, index)}, on the critical path, ends {time(late_ns / 1e6)} later: it"
