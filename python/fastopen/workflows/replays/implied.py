@@ -136,13 +136,12 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         page, recording = _with_fitting_trips(page, recording, rate, window)
     recorded_ms = recording.load_event_ms
     assert recorded_ms is not None
-    multiplexed, quic = shared_and_quic_hosts(page.resources, recording.exchanges)
+    pairs = [(one.host, x) for one, x in zip(page.resources, recording.exchanges, strict=True)]
+    multiplexed = _mostly((host, x.multiplexed) for host, x in pairs)
+    over_quic = ((host, x.carrier == "quic") for host, x in pairs if x.multiplexed and host in multiplexed)
+    quic = _mostly(over_quic) if rules.versions else []
     shared = set(multiplexed) if rules.versions else set()
-    quic = quic if rules.versions else []
-    delays = tuple(
-        _held(x, rules, rules.waits or one.host in multiplexed, one.host in shared)
-        for one, x in zip(page.resources, recording.exchanges, strict=True)
-    )
+    delays = tuple(_held(x, rules, rules.waits or host in multiplexed, host in shared) for host, x in pairs)
     if rules.handshakes:
         delays = _sent_together(page.resources, recording.exchanges, delays, shared)
     # With early data, a QUIC connection needs no round trip, like a TCP connection with TFO.
@@ -225,18 +224,8 @@ def _sent_together(
     return tuple(longer)
 
 
-def shared_and_quic_hosts(
-    resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
-) -> tuple[list[str], list[str]]:
-    """Return two lists: the hosts for which most requests used HTTP/2 or HTTP/3, and the hosts among these
-    for which more requests used HTTP/3 than HTTP/2."""
-    pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
-    shared = _mostly((host, one.multiplexed) for host, one in pairs)
-    multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
-    return shared, _mostly(multiplexed)
-
-
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
+    """Return the hosts for which most flags are True. `found`: (host, flag) for each request."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
