@@ -24,7 +24,15 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     if origins.http != "recorded":
         return origins
     named = {*origins.http2_hosts, *origins.http3_hosts}
-    supported = _supported(setup, network)
+    tls, supported = setup.tls, list[Http]()
+    if tls is not None and not origins.closes:
+        quic = (
+            tls.version == "1.3"
+            and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
+            and network.mtu_bytes >= network.quic_mtu_min_bytes
+        )
+        able = setup.client.type.http_over_tls
+        supported = [one for one in _VERSIONS if one in able and (quic or one != "3")]
     hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
     newest: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
     for resource in page.resources:
@@ -35,16 +43,3 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
         if host not in named and spoken is not None:
             hosts[spoken].append(host)
     return origins.model_copy(update={"http": "1.1", "http2_hosts": hosts["2"], "http3_hosts": hosts["3"]})
-
-
-def _supported(setup: Setup, network: Network) -> list[Http]:
-    """Return the HTTP versions above 1.1 that both the setup and the network support, newest first."""
-    if setup.tls is None or setup.origins.closes:
-        return []
-    able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]
-    quic = (
-        setup.tls.version == "1.3"
-        and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
-        and network.mtu_bytes >= network.quic_mtu_min_bytes
-    )
-    return able if quic else [one for one in able if one != "3"]
