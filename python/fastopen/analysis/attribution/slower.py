@@ -186,7 +186,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
     """Yield phrases on kinds of packet that were sent more often in the load `after` than in the load
     `before`, in the direction `way` (`up` or `down`)."""
-    was, now = _initial_packets(way, before), _initial_packets(way, after)
+    (was, was_resent), (now, now_resent) = _packets(way, before), _packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
         connections = plural(sum(one.quic is not None for one in after.connections), "connection")
@@ -194,20 +194,17 @@ def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iter
             f"{now} Initial packets of QUIC{against}, on {connections}, in datagrams padded to"
             f" {PADDED_BYTES:,}{NBSP}bytes"
         )
-    was, now = _retransmitted_by(way, before), _retransmitted_by(way, after)
-    if now > was:
-        yield f"{now} TCP segments retransmitted, compared with {was}"
+    if now_resent > was_resent:
+        yield f"{now_resent} TCP segments retransmitted, compared with {was_resent}"
 
 
-def _initial_packets(way: str, record: LoadRecord) -> int:
-    quics = (connection.quic for connection in record.connections if connection.quic is not None)
-    ends = (quic.client if way == "up" else quic.origin for quic in quics)
-    return sum(end.sent.initial for end in ends if end is not None)
-
-
-def _retransmitted_by(way: str, record: LoadRecord) -> int:
-    ends = (one.client if way == "up" else one.origin for one in record.connections)
-    return sum(end.retransmits for end in ends if end is not None)
+def _packets(way: str, record: LoadRecord) -> tuple[int, int]:
+    """Return the numbers of QUIC's Initial packets, and of retransmitted TCP segments, in this direction."""
+    quics = (one.quic for one in record.connections if one.quic is not None)
+    of_quic = (one.client if way == "up" else one.origin for one in quics)
+    of_tcp = (one.client if way == "up" else one.origin for one in record.connections)
+    initial = sum(end.sent.initial for end in of_quic if end is not None)
+    return initial, sum(end.retransmits for end in of_tcp if end is not None)
 
 
 def reason_between(
