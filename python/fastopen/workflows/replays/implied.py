@@ -127,15 +127,21 @@ class Replay:
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     """Derive a page, network and settings from a recording, to replay it. `rules` select the properties of
     the recording that the replay keeps. Raises InputError if the recording lacks timings."""
-    page, recording = imported.page, _sufficient(imported)
+    page, recording = imported.page, imported.recording
+    if recording is None:
+        raise InputError("not a recording with timings", page.name, "give the HAR of a page load")
+    recorded_ms = recording.load_event_ms
+    if not recorded_ms:
+        remedy = "record it again and wait until the page is loaded"
+        raise InputError("the recording has no time of the load event", page.name, remedy)
+    if not any(x.end > x.sent for x in recording.exchanges):
+        raise InputError("its entries have no timings", page.name, "export it again with timings")
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
     if rules.initial_window:
         window = window_segments(page.resources, recording, rate)
     if rules.round_trips:
         page, recording = _with_fitting_trips(page, recording, rate, window)
-    recorded_ms = recording.load_event_ms
-    assert recorded_ms is not None
     pairs = [(one.host, x) for one, x in zip(page.resources, recording.exchanges, strict=True)]
     multiplexed = _mostly((host, x.multiplexed) for host, x in pairs)
     over_quic = ((host, x.carrier == "quic") for host, x in pairs if x.multiplexed and host in multiplexed)
@@ -174,18 +180,6 @@ def recorders_network(recording: Recording) -> Network | None:
     if rate is None or not any(exchange.tcp for exchange in recording.exchanges):
         return None
     return _network(recording, rate)
-
-
-def _sufficient(imported: ImportedPage) -> Recording:
-    page, recording = imported.page, imported.recording
-    if recording is None:
-        raise InputError("not a recording with timings", page.name, "give the HAR of a page load")
-    if not recording.load_event_ms:
-        remedy = "record it again and wait until the page is loaded"
-        raise InputError("the recording has no time of the load event", page.name, remedy)
-    if not any(x.end > x.sent for x in recording.exchanges):
-        raise InputError("its entries have no timings", page.name, "export it again with timings")
-    return recording
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
