@@ -46,15 +46,9 @@ def comparison_section(
 ) -> Markup:
     """Return an HTML section that compares two runs, with the checked limits on changes. If `first` is True,
     as for the first section of a page, the section has the id `verdict` and the verdict's colour."""
-    section = environment().get_template("comparison.html.jinja").module
-    made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
-    return Markup(made)  # noqa: S704  # the template escapes all texts
-
-
-def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[str, Any]:
     outcomes = {cell.outcome for cell in compared.cells}
     failed = any(check.failed for check in checks) or Outcome.SLOWER in outcomes
-    return {
+    content = {
         "verdict": verdict_line(compared),
         "tone": "bad" if failed else "good" if Outcome.FASTER in outcomes else "quiet",
         "sides": side_lines(compared),
@@ -63,6 +57,9 @@ def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[s
         "notes": [*evidence_lines(compared), *unshared_lines(compared)],
         "paths": list(_paths(compared)),
     }
+    section = environment().get_template("comparison.html.jinja").module
+    made = section.comparison(content, kind_colours(), first)  # type: ignore[attr-defined]
+    return Markup(made)  # noqa: S704  # the template escapes all texts
 
 
 def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
