@@ -259,7 +259,8 @@ class Factor:
         return not (self.has_dependent_default and self.is_usual(points))
 
     def _text(self, point: DesignPoint) -> str:
-        return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
+        write, values = self.quantity.text or self.quantity.write, self.values(point)
+        return "/".join(dict.fromkeys("none" if value is None else write(value) for value in values))
 
     def is_usual(self, points: Iterable[DesignPoint]) -> bool:
         """Return True if the factor has its default, or no value, under all these conditions (`points`)."""

@@ -36,10 +36,6 @@ class Quantity:
     """Words that are valid in addition to the values of the job's field, such as `none`."""
     in_contract: Callable[[Any], bool] = lambda _: True
 
-    def in_column(self, value: Any) -> str:
-        """Return the value as text for a column whose header contains the unit."""
-        return "none" if value is None else (self.text or self.write)(value)
-
     def flat(self, value: Any) -> Any:
         """Return the value for one cell of an exported table: a string, number or boolean. A list or mapping
         becomes a comma-separated string. None means an empty cell."""
