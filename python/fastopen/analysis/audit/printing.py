@@ -108,7 +108,15 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
         wrong = wrong and _longest(cell, other) <= _plausible_s(cell)
         seconds[cell.line] = UNITS_S[other if wrong else cell.unit]
         if wrong:
-            findings.append(_unit_finding(cell, other, whole_table=absurd or impossible))
+            detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
+            if too_long:
+                minutes = int(cell.off / 60)
+                hours = f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
+                detail += f" would be {hours}"
+            else:
+                detail += f" is less than {FIRST_FLIGHTS[cell.flight_off]} RTTs of {cell.rtt_ms} ms"
+            rest = "" if absurd or impossible else ", unlike the rest of the table"
+            findings.append(AuditFinding(cell, "units", detail + rest))
     return seconds, findings
 
 
@@ -126,16 +134,3 @@ def _impossible(cell: PrintedCell, unit: str) -> bool:
     """Return True if the time without TFO, read in `unit`, is too short for the first response to arrive."""
     least = FIRST_FLIGHTS[cell.flight_off] * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
-
-
-def _unit_finding(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditFinding:
-    detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
-    if cell.unit == "s":
-        minutes = int(cell.off / 60)
-        hours = f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
-        detail += f" would be {hours}"
-    else:
-        detail += f" is less than {FIRST_FLIGHTS[cell.flight_off]} RTTs of {cell.rtt_ms} ms"
-    if not whole_table:
-        detail += ", unlike the rest of the table"
-    return AuditFinding(cell, "units", detail)
