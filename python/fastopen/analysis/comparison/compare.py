@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, changed_pieces, reason_between
+from fastopen.analysis.attribution import Breakdown, PieceChange, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.matching import ComparedSetting, Side, match
 from fastopen.analysis.statistics import CellResult, Results, certain_sign
@@ -69,10 +69,6 @@ class CellChange:
         matters = max(self.smallest.percent, 100 * self.smallest.ms / plt.before)
         sign = certain_sign(plt.percent, plt.interval, matters)
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
-
-    def kinds_ms(self) -> dict[Kind, float]:
-        """Return the change of each kind of wait on the critical path, in ms; {} if a run lacks a path."""
-        return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
