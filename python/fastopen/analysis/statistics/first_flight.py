@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.contract import Connection, LoadRecord, Network, Request
+from fastopen.contract import Connection, LoadRecord, Network
 from fastopen.contract.load_record import TlsSession
 from fastopen.contract.network import IP_HEADER_BYTES
 from fastopen.experiments import Cell, Experiment, loaded_with
@@ -84,13 +84,18 @@ def _first_flight(record: LoadRecord, network: Network, document: Resource) -> F
     carrier = next((one for one in record.connections if request and one.id == request.connection), None)
     own_tls = None if carrier is None else carrier.tls
     hellos = [one.hello_bytes for one in handshakes if one.hello_bytes]
+    first_byte_rtts = None
+    if record.seen_at != "origins" and carrier and request and request.first_byte_ns is not None:
+        rtt_us = network.rtt_us + network.host_extra_rtt_us.get(carrier.host, 0)
+        took_us = (request.first_byte_ns - carrier.opened_ns) / 1000
+        first_byte_rtts = round(took_us / rtt_us, 3) if rtt_us else None
     return FirstFlight(
         client_hello_bytes=(own_tls.hello_bytes if own_tls else 0) or min(hellos, default=None),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),
         early_connections=sum(one.early_bytes > 0 for one in origins),
-        first_byte_rtts=_first_byte_rtts(record, network, request, carrier),
+        first_byte_rtts=first_byte_rtts,
         client_bytes=_client_bytes(document, carrier),
         quic_connections=sum(one.quic is not None for one in record.connections),
         early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
@@ -120,13 +125,3 @@ def _client_bytes(document: Resource, connection: Connection | None) -> int | No
         return _with_early_data(connection.tls) if connection.tls.hello_bytes else None
     # HTTP/2 compresses header fields, so the size of the request is unknown.
     return None if connection.multiplexed else document.request_header_bytes + document.request_body_bytes
-
-
-def _first_byte_rtts(
-    record: LoadRecord, network: Network, document: Request | None, connection: Connection | None
-) -> float | None:
-    if record.seen_at == "origins" or not connection or not document or document.first_byte_ns is None:
-        return None
-    rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
-    took_us = (document.first_byte_ns - connection.opened_ns) / 1000
-    return round(took_us / rtt_us, 3) if rtt_us else None
