@@ -58,7 +58,9 @@ def main(files: Sequence[str]) -> int:
 
 
 def _figures(validation: ReplayValidation, half: dict[str, int]) -> list[str]:
-    halves = [[one for one in validation.validated if half[one.page] == which] for which in (0, 1)]
+    halves = [
+        [one for one in validation.validated if half[one.replay.page.name] == which] for which in (0, 1)
+    ]
     errors = [abs(one.error_percent) for one in validation.validated] or [0.0]
     medians = [median_error_percent(of) for of in (validation.validated, *halves)]
     return [

@@ -227,7 +227,7 @@ def _print(found: ReplayValidation) -> None:
             + (f"; {cached} more, which a cache answered when recorded" if cached else "")
         )
     lines = [
-        Text.assemble((one.page, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")
+        Text.assemble((one.replay.page.name, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")
         for one in sorted(found.validated, key=lambda one: -abs(one.error_percent))
         if one.cause is not None and abs(one.error_percent) >= EXPLAINED_PERCENT
     ]
@@ -247,10 +247,10 @@ def _grid(replays: Sequence[ValidatedReplay]) -> Grid:
         rate = network.down.rate_bit_per_s
         rows.append(
             (
-                *(one.page, str(len(page.resources)), str(len(page.hosts()))),
+                *(page.name, str(len(page.resources)), str(len(page.hosts()))),
                 *(f"{network.rtt_us / 1000:.1f}", f"{(network.rtt_us + extra) / 1000:.0f}"),
                 "-" if rate is None else f"{rate / 1e6:.1f}",
-                *(f"{one.recorded_ms:.0f}", f"{one.replayed_ms:.0f}", f"{one.error_percent:+.1f}"),
+                *(f"{one.replay.recorded_ms:.0f}", f"{one.replayed_ms:.0f}", f"{one.error_percent:+.1f}"),
             )
         )
     return listing((*keys("page"), *figures(*headers, "replayed\nms", "error\n%")), rows)

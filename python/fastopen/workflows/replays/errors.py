@@ -184,23 +184,16 @@ class ValidatedReplay:
     lookups_ms: tuple[tuple[float, float], ...] = ()
 
     @property
-    def page(self) -> str:
-        return self.replay.page.name
-
-    @property
-    def recorded_ms(self) -> float:
-        return self.replay.recorded_ms
-
-    @property
     def error_percent(self) -> float:
         """Return the replayed page load time minus the recorded one, in percent of the recorded one."""
-        return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
+        recorded_ms = self.replay.recorded_ms
+        return 100 * (self.replayed_ms - recorded_ms) / recorded_ms
 
     def as_json(self) -> dict[str, Any]:
         replay = self.replay
         return {
-            "page": self.page,
-            "recorded_ms": round(self.recorded_ms, 3),
+            "page": replay.page.name,
+            "recorded_ms": round(replay.recorded_ms, 3),
             "replayed_ms": round(self.replayed_ms, 3),
             "error_percent": round(self.error_percent, 3),
             "requests": len(replay.page.resources),
