@@ -20,5 +20,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of the module, also those that are imported when first used, for completion."""
+    """Return the module's names for completion, including those that are imported on first use."""
     return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "Any"})

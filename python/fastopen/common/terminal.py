@@ -143,8 +143,8 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Return the table with all columns of settings except the last merged into one column. Its cells contain
-    text such as `RTT 20 ms` or, if `numbers` is not empty, the number of the footnote with this text."""
+    """Return the table with its columns of settings, apart from the last one, merged into one. The cells of
+    the new column contain text such as `RTT 20 ms` or, if `numbers` is not empty, a footnote's number."""
     factors = _merged_factors(grid)
     if not factors:
         return grid

@@ -40,7 +40,7 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
     """Return the total size in bytes of a leaf certificate, an intermediate certificate and the handshake's
     signature, minus the size of an ECDSA signature. `timestamps` is the algorithm of the leaf's two
-    timestamps. All other signatures, and all public keys, are of the algorithm `keys`."""
+    timestamps. All other signatures, and all public keys, use the algorithm `keys`."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 

@@ -67,8 +67,8 @@ class InvalidKind(StrEnum):
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     LOOKUPS_DISAGREE = "lookups_disagree"
-    """Client, resolver and both kernels disagree on the lookups of names, a connection began before its host
-    was looked up, or the loader did not query over exactly one connection with the protocol of `names`."""
+    """Client, resolver and both kernels disagree on the name lookups, a connection began before its host was
+    looked up, or the loader did not send its queries over exactly one connection of the protocol `names`."""
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the load generator was the limit, not the server."""
     FAULT = "fault"

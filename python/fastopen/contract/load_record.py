@@ -50,7 +50,7 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request; null: none did."""
     queued_ns: Nanoseconds | None
-    """The time at which the client knew of the resource and had done any processing before the request."""
+    """The time at which the client could request the resource: after discovery and any processing delay."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
@@ -333,7 +333,7 @@ class LoadRecord(RecordPart):
     cookies_before: Count
     """The number of TFO cookies of the page's origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
-    """The observer of the times of requests and connections: the client or the origins."""
+    """The side that measured the times of requests and connections: the client or the origins."""
     browser: Browser | None = None
     """The browser's measurements; null: the client is not a browser, or failed before it had any."""
     unknown_requests: Count = Field(

@@ -42,8 +42,8 @@ class Origins(Part):
     think_scale: Scale = 1.0
     """The factor by which the page's `server_think_us` and `server_send_us` are multiplied."""
     one_address: bool = False
-    """True if all hosts share one address, and so one TFO cookie, as with some replay tools. Only with the
-    loader, in cleartext."""
+    """True if all hosts share one address, and so one TFO cookie, as with some replay tools. Needs the loader
+    and cleartext."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """Maximum number of connections with data in the SYN that wait for the handshake's end (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None

@@ -86,8 +86,8 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], inputs_by_job: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the other engine's events (`made`). Hold back the records of each job in `inputs_by_job`
-        until its result is stored. `jobs` maps ids to jobs, and `inputs_by_job` ids to `Result.inputs`."""
+        """Yield the events in `made`, which come from the engine that runs the jobs. Hold back the records of
+        each job in `inputs_by_job` (job id to `Result.inputs`) until its result is stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

@@ -57,7 +57,7 @@ class Plan:
     pages: tuple[Page, ...]
     cells: tuple[Cell, ...]
     jobs: tuple[PlannedJob, ...]
-    """Jobs in the order in which they run: engine after engine."""
+    """Jobs in the order in which they run: all of one engine, then all of the next."""
 
     @property
     def engines(self) -> tuple[EngineName, ...]:

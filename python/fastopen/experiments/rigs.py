@@ -159,7 +159,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, from few conditions to many. Sort rigs with equally many conditions by `order`."""
+        """Yield all rigs, those with the fewest conditions first. Sort rigs of equal size by `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(chain.from_iterable(alike), key=order)

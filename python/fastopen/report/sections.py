@@ -1,4 +1,4 @@
-"""Render the sections of a report as HTML: all for a report file, single ones for `fastopen browse`."""
+"""Render sections of a report as HTML: all of them into a file, or single ones for `fastopen browse`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args

@@ -62,7 +62,7 @@ class RunProgress:
     repeated: int
     """The number of further attempts at loads that the machine disturbed."""
     left: int
-    """The number of unfinished loads in this round. Rounds after the first repeat disturbed loads."""
+    """The number of unfinished loads in this round. Later rounds only repeat loads that were disturbed."""
 
     def counts(self) -> str:
         """Return the numbers of loads as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
@@ -163,7 +163,7 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """Raised to stop a run, because all loads with the same use of TFO are invalid for the same reason."""
+    """Raised to stop a run, because all loads with one arm (use of TFO) are invalid for the same reason."""
 
 
 @dataclass

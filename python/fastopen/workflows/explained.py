@@ -143,9 +143,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results for which the test condition `one` by itself changes whether the
-        measured saving agrees. An item is (published result, measured saving in percent without any
-        condition, the same under only `one`). The list is empty if `one` was not tried by itself."""
+        """Return the published results with which the measured saving agrees only with, or only without, the
+        test condition `one`. An item is (published result, measured saving in percent without any condition,
+        measured saving under only `one`). The list is empty if `one` was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -248,7 +248,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig (test conditions) of all properties with a source, each with its first such value."""
+    """Return the rig with all properties (test conditions) that have a value with a source: its first one."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 

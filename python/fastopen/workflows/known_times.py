@@ -45,7 +45,7 @@ class KnownTimes:
         self._times = {} if self._file is None else dict(_read(self._file))
 
     def key(self, job: Job) -> str | None:
-        """Return a digest of the job without its id; None if repeating the job may give other times."""
+        """Return a digest of the job without its id; None if repeating the job may give different times."""
         if not can_be_stored(job):
             return None
         return hashlib.sha256(job.model_dump_json(exclude={"id"}).encode()).hexdigest()[:KEY_CHARS]

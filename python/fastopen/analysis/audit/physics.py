@@ -214,7 +214,7 @@ class _Bend(NamedTuple):
     before: Decimal
     after: Decimal
     kept: int
-    """1 if `after` exceeds half of `before`, else -1; 0 if the times are rounded too much to decide."""
+    """1 if the second slope exceeds half of the first, otherwise -1; 0 if rounded times leave this open."""
 
 
 def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:

@@ -126,9 +126,9 @@ def summarise(
     *,
     vary: bool,
 ) -> list[CellResult]:
-    """Return the result of each cell. Cells that differ only in the use of TFO have the same comparison.
-    `unchanging`: the comparisons without randomness such as packet loss. `asked`: the number of planned
-    repeats of each comparison. `vary`: True if each repeat samples uncertain inputs, such as RTTs."""
+    """Return the result of each cell. Cells that differ only in the use of TFO belong to one comparison.
+    `unchanging` lists comparisons without randomness, such as packet loss. `asked` maps comparisons to their
+    planned repeats. `vary` is True if each repeat samples uncertain inputs, such as RTTs."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}

@@ -42,8 +42,8 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
-    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
+    """Return the kernel with this name or path. With a slash, it is a path. A name may be shortened if it
+    stays unique. For None, use the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
     set. Raises InputError if no kernel or several kernels have this `name`, and MachineError if a path or the
     variable is wrong, if no kernel is installed, or if the kernel is damaged."""
     asked = name or os.environ.get(VARIABLE) or None

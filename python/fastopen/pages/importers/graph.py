@@ -109,8 +109,8 @@ class Graph:
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
         """Parse the response of exchange `index`. Return the index of each recorded request to which the
-        response refers, in document order, with the link (edge) to this initiator. Collect requests to which
-        hyperlinks lead in `linked`, and other URLs with the same response as a request in `alternatives`."""
+        response refers, in document order, with the link (edge) to this initiator. Also add to `linked` the
+        requests to which hyperlinks lead, and to `alternatives` other URLs for the response of a request."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

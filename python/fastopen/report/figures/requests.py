@@ -130,8 +130,8 @@ def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return a chart, without data, of the start and end of each request. `arms` and `names` are the labels
-    of loads and requests. `requests` is the number of requests."""
+    """Return a chart of the start and end of each request, to which data are added later. `arms` and `names`
+    are the labels of loads and requests. `requests` is the number of requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(_row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))

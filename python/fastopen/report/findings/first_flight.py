@@ -16,7 +16,7 @@ SEVERITY: Final = "answer"
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a result."""
 Flights = Mapping[Key, CellResult]
-"""A row: results, keyed by `Key`. All conditions outside the key, such as an RTT of 20 ms, are equal."""
+"""Results that differ only in their `Key`: all other conditions, such as an RTT of 20 ms, are equal."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 

@@ -264,8 +264,8 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
     """Return the page, changed to fit its recording better. `found` contains the differences between the
-    recording and a load of the page. Server think times change by the share `part` (0 to 1) of the difference
-    in waits, up to their maximum in `most` (µs). Positions of references change by their full error."""
+    recording and a load of the page. Each server think time changes by the share `part` (0 to 1) of the error
+    of its wait, up to its maximum in `most` (µs). Positions of references are corrected in full."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
