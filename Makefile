@@ -86,7 +86,7 @@ picture: setup ## write the README's picture of the table, with the README's fir
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/example.svg >/dev/null
 
 fuzz: set-up-for-tests ## test all readers, jobs and models with random inputs (SECONDS=600, CASES=20000)
-	@PYTHONPATH=tests/python $(BIN)/python -m security.fuzzer --seconds $(SECONDS)
+	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/common/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page

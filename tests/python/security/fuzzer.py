@@ -1,8 +1,8 @@
 """Test every reader with randomly broken inputs: it must accept them, or refuse them with one line of error.
 
-A reader's memory and time are limited. `make fuzz SECONDS=600` tries new inputs. It writes an input that
-reveals a fault to the working directory. Move it to tests/corpus when the fault is fixed: every later run
-begins with the inputs there.
+A reader's memory and time are limited. `python -m fastopen.pages.fuzz --seconds 600` (used by `make fuzz`)
+tries new inputs. It writes an input that reveals a fault to the working directory. Move it to tests/corpus
+when the fault is fixed: every later run begins with the inputs there.
 """
 
 from __future__ import annotations
