@@ -1,10 +1,11 @@
 """Predict published savings from our page loads under the test conditions that best explain other figures."""
 
+from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import exp, fsum, isclose, prod
+from math import exp, fsum, inf, isclose, prod
 from statistics import fmean
 from typing import Final
 
@@ -59,11 +60,10 @@ class _PageTimes:
     own: tuple[Property | None, ...]
     times: Mapping[PublishedCell, CellTimes]
 
-    def weight(self, cells: Iterable[PublishedCell]) -> float:
-        """Return the weight of the agreement with the published figures in `cells`."""
-        of_cells = [(self.times[cell], cell) for cell in cells]
-        savings = sum(ours.saving_agrees(cell) for ours, cell in of_cells)
-        return _weight(score(savings, sum(ours.times_agree(cell) for ours, cell in of_cells), ()))
+    @cached_property
+    def points(self) -> Mapping[PublishedCell, int]:
+        pairs = self.times.items()
+        return {cell: score(ours.saving_agrees(cell), ours.times_agree(cell), ()) for cell, ours in pairs}
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class CrossValidation:
         """Return for each page its conditions with their weights before any figures of the page are known:
         the sum of the weights of all rigs that contain them, by the points for all other pages."""
         of_shared = {
-            page: grouped((one.shared, (one, one.weight(one.times))) for one in times)
+            page: grouped((one.shared, (one, _weight(sum(one.points.values())))) for one in times)
             for page, times in pages.items()
         }
         # In a fixed order, because sums of weights are rounded.
@@ -149,7 +149,9 @@ class CrossValidation:
         cells = [cell for _, cell in self.space.cells_of(page)]
         for left_out in grouped((None if whole_pages else cell.link, cell) for cell in cells).values():
             used = [cell for cell in cells if cell not in left_out]
-            weights = [(one.times, before * one.weight(used)) for one, before in prior]
+            weights = [
+                (one.times, before * _weight(sum(one.points[cell] for cell in used))) for one, before in prior
+            ]
             for cell in filter(self.cells.__contains__, left_out):
                 yield cell, _most_likely((times[cell].saving_percent, weight) for times, weight in weights)
 
@@ -172,10 +174,8 @@ def _most_likely(weighted: Iterable[tuple[float | None, float]]) -> float | None
     are twice as wide as the tolerance, the one with the largest weight. If several have it, return the mean
     of their means. None if `weighted` has no saving."""
     known = sorted((saving, weight) for saving, weight in weighted if saving is not None)
-    ranges = [
-        [(saving, weight) for saving, weight in known[first:] if saving <= begin + 2 * AGREE_POINTS]
-        for first, (begin, _) in enumerate(known)
-    ]
+    width = 2 * AGREE_POINTS
+    ranges = [known[first : bisect(known, (begin + width, inf))] for first, (begin, _) in enumerate(known)]
     totals = [fsum(weight for _, weight in one) for one in ranges]
     likeliest = [
         fsum(saving * weight for saving, weight in one) / total
