@@ -129,7 +129,7 @@ class CrossValidation:
         priors: dict[str, dict[int, tuple[_PageTimes, float]]] = {page: {} for page in pages}
         for shared in self._shared:
             rows = {
-                page: of_shared[page].get(frozenset(one for one in shared if one.is_about(page)), [])
+                page: of_shared[page].get(frozenset(self.space.of_page(tuple(shared), page)), [])
                 for page in pages
             }
             for common in product(*(dict.fromkeys((None, *values)) for values in zip(*owns, strict=True))):

@@ -1,5 +1,7 @@
 """Predicting published savings from the test conditions that explain the others. All times are made up."""
 
+from dataclasses import replace
+
 import pytest
 
 from fastopen.experiments import PublishedCell, load_rigs
@@ -46,6 +48,15 @@ def test_a_prediction_uses_what_explains_the_other_figures(rigs: list[Rig], cell
 def test_a_condition_can_be_ignored_for_all_pages_or_for_one(ignored: Property, cells: int) -> None:
     found = CrossValidation(SPACE, CELLS, {rig: agreeing_with(rig) for rig in [(), (CHAIN,)]})
     assert found.correct(ignored=ignored) == cells
+
+
+def test_a_rig_counts_if_only_some_values_of_its_condition_can_be_set_for_each_page() -> None:
+    others = [one for one in SPACE.properties if one.name != CHAIN.name and one not in OF_PAGES]
+    whole = CHAIN.model_copy(update={"value": "for all pages", "each_page": False})
+    space = replace(SPACE, properties=(*others, CHAIN, *OF_PAGES, whole))
+    found = CrossValidation(space, CELLS, {rig: agreeing_with(rig) for rig in [(), tuple(OF_PAGES[:2])]})
+    assert space.names_for_each_page == []
+    assert found.correct() == 6
 
 
 def test_the_likeliest_range_of_savings_has_the_largest_weight() -> None:
