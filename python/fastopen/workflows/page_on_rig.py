@@ -73,8 +73,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return groups of arms (`off`: without TFO) that one job can measure: usually [["off", "warm"]]. If
-        settings or page differ with TFO, each arm needs a job of its own: return [["off"], ["warm"]]."""
+        """Return groups of arms that one job can measure: usually one group, `off` (without TFO) and an arm
+        with TFO. If settings or page differ with TFO, each arm needs a job of its own."""
         ours, off = self.reproduction, BASELINE.name
         return [[off], [ours.arm]] if ours.tfo_ms or ours.off is not ours.experiment else [[off, ours.arm]]
 
