@@ -149,9 +149,8 @@ class CrossValidation:
         cells = [cell for _, cell in self.space.cells_of(page)]
         for left_out in grouped((None if whole_pages else cell.link, cell) for cell in cells).values():
             used = [cell for cell in cells if cell not in left_out]
-            weights = [
-                (one.times, before * _weight(sum(one.points[cell] for cell in used))) for one, before in prior
-            ]
+            points = [(sum(one.points[cell] for cell in used), one.times, before) for one, before in prior]
+            weights = [(times, before * _weight(known)) for known, times, before in points]
             for cell in filter(self.cells.__contains__, left_out):
                 yield cell, _most_likely((times[cell].saving_percent, weight) for times, weight in weights)
 

@@ -56,6 +56,16 @@ def said(found: Results) -> str:
     return " ".join(one.sentence for one in findings(found, "small")).replace("\xa0", " ")
 
 
+def test_the_order_in_which_loads_end_does_not_change_first_flights() -> None:
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=3)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        loads = store.loads()
+        first, last = (collect(store, some).first_flights for some in (loads[:3], loads[6:]))
+        assert first != last
+        assert collect(store, loads).first_flights == collect(store, loads[::-1]).first_flights == first
+
+
 def test_the_best_first_flight_is_named_with_what_it_saves_of_the_plainest() -> None:
     text = said(results(["none", "resumed", "early"]))
     assert text.startswith(

@@ -60,10 +60,11 @@ class FirstFlight:
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return statistics of the first flights in each cell's first valid load, keyed by cell index."""
+    """Return statistics of the first flights in one load per cell: the first repeat with a valid load."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
-    for row in loads:
+    # Loads are stored in the order in which they end, which differs between equal runs.
+    for row in sorted(loads, key=lambda row: row.repeat):
         if row.valid and not row.superseded:
             first.setdefault(row.cell, row)
     return {

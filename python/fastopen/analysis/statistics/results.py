@@ -45,7 +45,7 @@ class Results:
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
     """Figures that browsers reported, keyed by cell index. Cells whose settings yield none are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """Statistics of connections' first packets in each cell's first valid load, keyed by cell index."""
+    """Statistics of connections' first packets in each cell's first valid repeat, keyed by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
     """Savings from shorter handshakes (resumed TLS, early data, TFO, QUIC), keyed by cell index."""
     server_use: ServerUse | None = None
