@@ -157,7 +157,7 @@ _CLIENT: Final = (
         example="first,repeat", header="view", phrase="{} view", question=True,
     ),
     Factor(
-        "profile", "client", q.TEXT, "Behaviour of the loader: browser, or mget as in the TFO paper.",
+        "profile", "client", q.TEXT, "Behaviour of the loader: browser, or mget as in two student reports.",
         example="browser,mget", header="profile", phrase="{}",
     ),
     Factor(

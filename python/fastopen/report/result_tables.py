@@ -255,7 +255,7 @@ def interval_percent(result: CellResult) -> str:
 def column_notes(results: Results) -> Iterator[str]:
     """Yield sentences that explain the columns of the main results table (`result_grid`)."""
     cells, arms, setups = results.cells, treatments_of(results.experiment.arms), results.experiment.setups
-    stored = {"warm": ", with stored cookies"}
+    stored = {"warm": ", with stored TFO cookies"}
     visits = [f"{arm.name}: {arm.visit.partition(' (')[0]}{stored.get(arm.name, '')}" for arm in arms]
     visit = f" ({'; '.join(visits)})" if visits else ""
     yield f"PLT: median page load time{visit}."
@@ -296,7 +296,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
     if not any(exact):
         return ""
     return (
-        f"Each row{'' if all(exact) else ' without brackets'} is one load: loads in virtual time are"
+        f"Each value{'' if all(exact) else ' without brackets'} is from one load: loads in virtual time are"
         " deterministic. Use --vary for a range."
     )
 

@@ -100,7 +100,7 @@ def virtual_run(repeats: int = 1, **others: Any) -> Results:
 def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -> None:
     text = printed(virtual_run(), 100)
     assert "[" not in text
-    assert "Each row is one load: loads in virtual time are deterministic." in text
+    assert "Each value is from one load: loads in virtual time are deterministic." in text
     assert "With fewer than 6 repeats" not in text
     assert text.startswith(
         "TFO is worth turning on for this page (cleartext, HTTP/1.1). On a repeat visit it"
@@ -134,7 +134,7 @@ def test_loss_is_chance_in_virtual_time_too() -> None:
     network = {"rtt_us": 20_000, "down": limit, "up": limit}
     text = printed(virtual_run(networks=[network]), 100)
     assert "[n < 3]" in text
-    assert "Each row is one load" not in text
+    assert "is from one load" not in text
     assert "With fewer than 6 repeats" in text
 
 

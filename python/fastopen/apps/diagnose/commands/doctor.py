@@ -72,10 +72,6 @@ def _checks() -> Iterator[Check]:
     yield Check("kernel", numbers >= KERNEL_MIN, release, f"Linux {needed} or newer is needed")
     yield from _fast_open()
     yield from _settings()
-    available = sysctl("net.ipv4.tcp_available_congestion_control") or ""
-    other = (available.split() or ["reno"])[0]
-    remedy = f"as root: modprobe tcp_cubic; or run with --congestion-control {other}"
-    yield Check("congestion controls", "cubic" in available.split(), available or "unknown", remedy)
     resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
     exact, detail = resolution_us < TIMER_MAX_US, f"resolution {resolution_us:g} us"
     yield Check("timers", exact, detail, "boot a kernel with high-resolution timers (highres=on)")
