@@ -7,6 +7,7 @@ that no job is run, and the program's error shows which of the two jobs it refus
 import copy
 import json
 import subprocess
+from itertools import groupby
 from typing import Any
 
 import jsonschema_rs
@@ -125,9 +126,9 @@ def test_records_of_real_worlds_fit_the_schema(client: dict[str, Any]) -> None:
         [PROGRAM], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False, timeout=120
     )
     records = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [record["type"] for record in records] == [
-        *("world", *["packets", "load"] * len(job["loads"]), "end"),
-    ]
+    # The bulk flow makes the capture of a slow load larger than a piece (3 MB), so there may be several.
+    kinds = [kind for kind, _ in groupby(record["type"] for record in records)]
+    assert kinds == ["world", *["packets", "load"] * len(job["loads"]), "end"]
     for record in records:
         RECORD_SCHEMA.validate(record)
         assert parse_record(json.dumps(record)).model_dump(mode="json") == record
