@@ -43,8 +43,9 @@ const LOOPBACK: &str = "lo";
 /// address as both the source and the destination of the frames that they send.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
-/// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
-const RING_FRAMES: u32 = 2048;
+/// Maximum number of received frames that wait for the forwarder. A connection has at most 4 MB in flight
+/// (`net.ipv4.tcp_wmem`), some 2,900 frames, so it never fills the ring, however late the forwarder is.
+const RING_FRAMES: u32 = 4096;
 
 /// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`), as four 32-bit words.
 pub type CookieKey = [u32; 4];
