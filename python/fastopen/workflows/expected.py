@@ -2,16 +2,18 @@
 
 import csv
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_file
+from fastopen.engines import kernels
 from fastopen.experiments import Experiment, make_plan
 from fastopen.pages import load_chosen
 from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.run import Watch, run_in_memory
 
 FILE: Final = "expected.csv"
+KERNEL: Final = "linux-source-7.3 7.3.4-1~bpo13+1"  # with which tools/expected_tables.py made FILE
 COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 
@@ -19,9 +21,8 @@ def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
     """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
-    with and without TFO. Return page load times in ns; None for an invalid load. Keys are tuples such as
-    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. `jobs` is the maximum number
-    of networks emulated at once. `watch` is called after each event."""
+    with and without TFO, at most `jobs` networks at once. Return times in ns (None: no valid load), by keys
+    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. Call `watch` at each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
@@ -43,10 +44,16 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
             _, page, network, _, arm = key
-            rtt_ms = experiment.networks[int(network)].rtt_us / 1000
-            place = f"{page}, RTT {rtt_ms:g} ms (network {network}), {arm}"
-            return f"{place}: {shown(found.get(key))}, expected {shown(expected.get(key))}"
+            place = f"{page}, RTT {experiment.networks[int(network)].rtt_us / 1000:g} ms (network {network})"
+            return f"{place}, {arm}: {shown(found.get(key))}, expected {shown(expected.get(key))}"
     return None
+
+
+def both_kernels(name: str | None) -> str:
+    """Name the kernels of the expected and of the measured times. `name` is the user's choice of kernel."""
+    own = kernels.find(name).manifest
+    cause = "" if f"{own.source} {own.source_version}" == KERNEL else " (another kernel is the likely cause)"
+    return f"expected on {KERNEL}, measured on {own.source} {own.source_version}{cause}"
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
@@ -62,7 +69,3 @@ def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
         message = "--check works only with packaged experiments that have published figures"
         raise InputError(message, experiment.name, "drop --check")
     return expected
-
-
-def rows(found: Mapping[tuple[str, ...], int | None]) -> list[dict[str, Any]]:
-    return [dict(zip(COLUMNS, (*key, "" if ns is None else ns), strict=True)) for key, ns in found.items()]

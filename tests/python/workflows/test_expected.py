@@ -3,8 +3,10 @@
 import pytest
 
 from fastopen.common.errors import InputError
+from fastopen.engines import kernels
 from fastopen.experiments import load_experiment, packaged_experiments
-from fastopen.workflows.expected import first_difference, measured
+from fastopen.workflows import expected
+from fastopen.workflows.expected import both_kernels, first_difference, measured
 
 PUBLISHED = [name for name in packaged_experiments() if load_experiment(name).published is not None]
 
@@ -25,6 +27,17 @@ def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
     missing = first_difference(experiment, {**found, key: None})
     assert missing is not None
     assert "no valid load" in missing
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_difference_names_both_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = kernels.find().manifest
+    measured_on = f"measured on {own.source} {own.source_version}"
+    monkeypatch.setattr(expected, "KERNEL", f"{own.source} {own.source_version}")
+    assert both_kernels(None).endswith(measured_on)
+    monkeypatch.setattr(expected, "KERNEL", "linux-source-6.12 6.12.1-1")
+    words = f"expected on linux-source-6.12 6.12.1-1, {measured_on} (another kernel is the likely cause)"
+    assert both_kernels(None) == words
 
 
 def test_an_experiment_without_an_expected_table_is_refused() -> None:

@@ -42,7 +42,7 @@ from fastopen.experiments import (
 from fastopen.pages import load_chosen
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.expected import expected_table, first_difference, measured
+from fastopen.workflows.expected import both_kernels, expected_table, first_difference, measured
 from fastopen.workflows.explain import estimate, explain
 
 PANEL: Final = "Measure"
@@ -105,7 +105,7 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
     elif difference is None:
         print_line(f"equal: {len(found)} page load times of {experiment.name}")
     else:
-        print_line(f"different: {difference}")
+        print_line(f"different: {difference}\n{both_kernels(settings.kernel)}")
     exit_if(difference is not None)
 
 
