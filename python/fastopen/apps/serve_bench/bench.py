@@ -102,6 +102,7 @@ class Bench(BaseModel):
 
     title: str = ""
     notes: tuple[str, ...] = ()
+    engine: Literal["auto", "host", "virtual"] = "auto"
     published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     arms: Listed[ArmName] = get_args(ArmName)
     rates: Counts = ()
@@ -146,8 +147,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
             remedy = f"use {', '.join(packaged_benches())}, or the path of a {SUFFIX} file"
             raise InputError("no packaged benchmark of that name", name_or_path, remedy)
         path = path or Path(name_or_path)
-        place = path.name
-        data = read_toml(path)
+        place, data = path.name, read_toml(path)
     given = {key: value for key, value in changes.items() if value is not None}
     # If rates or clients are given as options, ignore both settings of the file.
     if {"rates", "clients"} & given.keys():

@@ -86,6 +86,12 @@ def test_a_packaged_benchmark_can_be_read(name: str) -> None:
     assert read_bench(name, {}).title
 
 
+def test_a_bench_names_its_engine_and_an_option_comes_before_it() -> None:
+    name = "radhakrishnan2011-server"
+    assert [read_bench(name, {"engine": one}).engine for one in (None, "virtual")] == ["host", "virtual"]
+    assert asked().engine == "auto"
+
+
 def test_percentiles_are_values_that_occurred() -> None:
     histogram = {10: 50, 20: 49, 900: 1}
     assert [percentile(histogram, percent) for percent in (50, 90, 99, 100)] == [10, 20, 20, 900]

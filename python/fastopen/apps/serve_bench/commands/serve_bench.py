@@ -24,7 +24,6 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP
 from fastopen.common.units import format_duration_us
-from fastopen.contract import EngineName
 from fastopen.experiments import COMMAND_LINE, read_settings
 from fastopen.workflows.engines import auto_engine
 
@@ -86,9 +85,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
-        Literal["auto", "host", "virtual"],
-        Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
-    ] = "auto",
+        Literal["auto", "host", "virtual"] | None,
+        Option(help="virtual: exact round trips and overflows; host: processor time. (default: the bench's)"),
+    ] = None,
     kernel: OneKernelOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -100,13 +99,13 @@ def command(
     changes = {
         "arms": arms, "rates": rates, "clients": clients, "duration": duration, "rtt": rtt, "size": size,
         "hosts": hosts, "tfo_queue": tfo_queue, "syncookies": syncookies, "flood": flood, "new_key": new_key,
-        "repeats": repeats, "seed": seed,
+        "repeats": repeats, "seed": seed, "engine": engine,
     }  # fmt: skip
     asked = read_bench(bench, changes)
     words = None if server is None else read_settings({"server": server}, COMMAND_LINE).values["server"][0]
     if server_listen and words is None:
         raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
-    chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
+    chosen = auto_engine(kernel) if asked.engine == "auto" else asked.engine
     with LiveBar(errors_console(), quiet or json) as bar:
         done = run_bench(asked, chosen, kernel, words, server_listen, bar.update)
     if json:
@@ -119,8 +118,7 @@ def command(
 def _print(done: BenchResult, server: str | None) -> None:
     rows = done.rows
     print_line(_head(done, server))
-    common = _common(rows)
-    varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
+    varying = [name for name in rows[0].cell.factors if name == "load" or name not in _common(rows)]
     on_host = done.engine == "host"
     figures = [Column(header) for header in ("answers\n/s", "p50\nms", "p99\nms")]
     figures += [Column(header, detail=True) for header in ("SYN\ndata", "fell\nback")]
@@ -215,9 +213,8 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     if done.engine == "virtual":
         yield "Processor time: none, since virtual time does not count it; --engine host measures it."
         return
-    records = [one for row in done.rows for one in row.records.values()]
-    cores = [one.core for one in records if one.core is not None]
-    if records and not cores:
+    cores = [one.core for row in done.rows for one in row.records.values() if one.core is not None]
+    if any(row.records for row in done.rows) and not cores:
         yield "Processor time: none, because this machine has only one core."
     elif shared := sum(not is_alone(core) for core in cores):
         yield (
