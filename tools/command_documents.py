@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -58,10 +59,16 @@ def experiment_table() -> str:
 
 
 def page_table() -> str:
-    """Return a Markdown table of the packaged pages: number of requests, source, and kind of initiators."""
+    """Return a Markdown table of the packaged pages: requests, URL, source, initiators, licence, digest."""
+    licence = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["license"]
     pages = (one.page for one in load_pages(sorted(packaged_pages())))
-    rows = (f"| `{one.name}` | {len(one.resources)} | {one.source} | {one.initiators} |" for one in pages)
-    return "\n".join(["| page | requests | source | initiators |", "|---|---:|---|---|", *rows]) + "\n"
+    rows = (
+        f"| `{one.name}` | {len(one.resources)} | `{one.url}` | {one.source} | {one.initiators} | {licence} |"
+        f" `{one.digest()[:16]}` |"
+        for one in pages
+    )
+    head = "| page | requests | URL | source | initiators | licence | digest |"
+    return "\n".join([head, "|---|---:|---|---|---|---|---|", *rows]) + "\n"
 
 
 def export_list() -> str:
