@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from command_documents import commands
 from fastopen.common.errors import MachineError
 from fastopen.engines.kernels.manifest import read_kernel, sha256_of
+from fastopen.workflows.expected import KERNEL
 from kernel_wheel import platform_tag, source_offer
 from manual_pages import completions, manual_pages
 from places import ROOT
@@ -185,3 +187,21 @@ def test_sha256sum_checks_the_checksums(tmp_path: Path) -> None:
     (tmp_path / "two").write_text("2")
     (tmp_path / "SHA256SUMS").write_text(checksums(tmp_path))
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path, check=True)
+
+
+def test_the_container_builds_the_kernel_of_the_expected_times() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    package, version = KERNEL.split()
+    artifact = (ROOT / "docs" / "artifact.md").read_text()
+    assert f"kernel build --version {package.removeprefix('linux-source-')} " in text
+    assert f"{package} {version}" in artifact
+    digests = re.findall(r"KERNEL_SOURCE=([0-9a-f]{64})$", text, re.M)
+    assert [one in artifact for one in digests] == [True]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
+def test_the_containers_python_packages_are_pinned_to_the_tested_versions(name: str) -> None:
+    tested = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
+    pinned = re.findall(r"^([\w.-]+)==(\S+) (\\?)", (ROOT / "packages" / name).read_text(), re.M)
+    assert pinned
+    assert [one for one in pinned if tested.get(one[0], one[1]) != one[1] or one[2] != "\\"] == []

@@ -86,7 +86,7 @@ def command(
     seed: Annotated[int | None, Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
         Literal["auto", "host", "virtual"] | None,
-        Option(help="virtual: exact round trips and overflows; host: processor time. (default: the bench's)"),
+        Option(help="virtual: exact counts; host: processor time. (default: the bench's, else auto)"),
     ] = None,
     kernel: OneKernelOption = None,
     json: JsonOption = False,
