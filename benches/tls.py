@@ -39,7 +39,7 @@ def main() -> None:
     command = [str(find_program()), "--kernel", str(kernel.path), *kernel.manifest.arguments]
     print(f"Round trips until the first response, kernel {kernel.manifest.name}\n")
     print("| connection | ClientHello, bytes | without TFO | cold | warm |\n|---|---:|---:|---:|---:|")
-    row(command, "in the clear", None)
+    row(command, "cleartext", None)
     for version in ("1.3", "1.2"):
         for share in ("x25519", "x25519mlkem768"):
             row(command, f"TLS {version}, {share}", {"version": version, "key_share": share})

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Print tables of load times and savings by first flight, as Markdown (docs/measurements/first-flights.md).
+"""Print tables of first flights, as Markdown.
 
-.venv/bin/fastopen show RUN --json > FILE
-tools/first_flight_tables.py FILE...
+tools/first_flight_tables.py first-flight: round trips to the first byte (docs/first-flights.md)
+tools/first_flight_tables.py first-flight-pages: page load times and savings, which take minutes
+(docs/measurements/first-flights.md)
+tools/first_flight_tables.py FILE...: the tables of runs, from `fastopen show RUN --json > FILE`
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -28,6 +31,11 @@ NAMES = {
 }
 # First flights in the tables of times, which have no room for more columns.
 IN_TIMES = frozenset(["full", "full, TFO", "early", "early, TFO"])
+SESSIONS = {
+    "none": "full handshake",
+    "resumed": "ticket of an earlier visit",
+    "early": "ticket and early data",
+}
 MISSING = "-"
 Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
@@ -81,6 +89,35 @@ def savings_table(cells: Cells, loss: float) -> Iterator[str]:
         yield _row(row)
 
 
+def round_trips_table(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table of round trips to the first byte by session: over TCP without TFO, with cold
+    and with warm cookies, and over QUIC. A cell has one figure if HTTP/1.1 and HTTP/2 agree."""
+    yield _row(["session", "TCP", "TFO, cold cookies", "TFO, warm cookies", "QUIC (HTTP/3)"])
+    yield "|---|---:|---:|---:|---:|"
+    for session, meaning in SESSIONS.items():
+        cells = [cell for cell in document["cells"] if cell["session"] == session]
+        row = [
+            sorted(
+                {
+                    f"{cell['first_byte_rtts']:.3f}"
+                    for cell in cells
+                    if cell["arm"] == arm and (cell["http"] == "3") == quic
+                }
+            )
+            for arm, quic in (("off", False), ("cold", False), ("warm", False), ("off", True))
+        ]
+        yield _row([f"`{session}`: {meaning}", *map(", ".join, row)])
+
+
+def reproduced(name: str) -> Mapping[str, Any]:
+    """Run a packaged experiment in virtual time, and return its JSON document."""
+    command = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+    command += ["reproduce", name, "--engine", "virtual", "--no-keep", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    document: Mapping[str, Any] = json.loads(done.stdout)
+    return document
+
+
 def _flights(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> list[FirstFlight]:
     """Return the pages' first flights that are in NAMES, sorted by HTTP version, then as in NAMES."""
     order = list(NAMES)
@@ -96,11 +133,18 @@ def _row(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def main(files: Sequence[str]) -> int:
-    if not files:
+def main(words: Sequence[str]) -> int:
+    if not words:
         print(__doc__, file=sys.stderr)
         return 2
-    cells = cells_of([json.loads(Path(file).read_text(encoding="utf-8")) for file in files])
+    if words[0] == "first-flight":
+        print("\n".join(round_trips_table(reproduced(words[0]))))
+        return 0
+    if words[0] == "first-flight-pages":
+        documents = [reproduced(words[0])]
+    else:
+        documents = [json.loads(Path(file).read_text(encoding="utf-8")) for file in words]
+    cells = cells_of(documents)
     for (rtt, loss), of_pages in sorted(cells.items()):
         print(f"\nPage load times in seconds, {rtt:g} ms, {100 * loss:g} % loss\n")
         print("\n".join(times_table(of_pages)))

@@ -16,9 +16,12 @@ from fastopen.cli.discovery import Commands
 from places import ROOT
 
 LIMITS: Final = tomllib.loads((ROOT / "tests" / "limits.toml").read_text())
+BUDGETS: Final = LIMITS.pop("words_of_page")
 PACKAGE: Final = ROOT / "python" / "fastopen"
 REFERENCE: Final = ("docs/dev/contract.md", "docs/factors.md")
 """Pages whose text is mostly generated."""
+BESIDE: Final = ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "kernel/README.md")
+"""Documents outside of docs/, which `words_of_documents` leaves out."""
 PATTERNS: Final = {
     "what_as_a_noun": r"\b(?:of|for|from|by|to|with|says?|tells?) what\b|^What \w+ \w+",
     "documents_that_say": r"\b(?:documents?|pages?|tables?|rows?|files?|lines?|it) (?:says?|tells?)\b"
@@ -35,12 +38,13 @@ CELL_WORDS: Final = 25
 
 def documents() -> list[Path]:
     """Return the hand-written documents, except notes on measurements."""
-    every = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    return [
-        path
-        for path in every
-        if "measurements" not in path.parts and str(path.relative_to(ROOT)) not in REFERENCE
-    ]
+    names = ("README.md", *BESIDE)
+    every = [*(ROOT / name for name in names), *sorted(ROOT.glob("docs/**/*.md")), *ROOT.glob("tests/*/*.md")]
+    return [path for path in every if "measurements" not in path.parts and name_of(path) not in REFERENCE]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 def prose(path: Path) -> str:
@@ -66,6 +70,16 @@ def cells(path: Path) -> Iterator[str]:
             yield from re.split(r"(?<!\\)\|", line)
 
 
+def words_in_tables_percent() -> float:
+    """Return the share of words in cells of tables, generated ones included."""
+    texts = [
+        path.read_text(encoding="utf-8") for path in {*documents(), *(ROOT / name for name in REFERENCE)}
+    ]
+    lines = [line for text in texts for line in text.splitlines()]
+    in_cells = sum(len(line.replace("|", " ").split()) for line in lines if line.startswith("|"))
+    return round(100 * in_cells / sum(len(line.split()) for line in lines), 1)
+
+
 def docstrings() -> Iterator[str]:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -87,7 +101,8 @@ def lines_of(pattern: str, part: str) -> int:
 
 def counts() -> dict[str, float]:
     """Return the current count for each limit."""
-    text = "\n".join(prose(path) for path in documents())
+    texts = {name_of(path): prose(path) for path in documents()}
+    text = "\n".join(texts.values())
     words = len(text.split())
     starts = list(docstrings())
     per_10000 = {
@@ -101,7 +116,10 @@ def counts() -> dict[str, float]:
         "top_entries": len({path.name for path in PACKAGE.iterdir()} - no_entry),
         "commands": len(list(commands())),
         "options": sum(len([one for one in command.params if one.name != "help"]) for command in commands()),
-        "words_of_documents": words,
+        "words_of_documents": sum(
+            len(text.split()) for name, text in texts.items() if name.startswith(("README", "docs/"))
+        ),
+        "words_in_tables_percent": words_in_tables_percent(),
         "readme_lines": len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()),
         "long_sentences": sum(
             len(one.split()) > SENTENCE_WORDS for path in documents() for one in sentences(path)
@@ -136,6 +154,24 @@ def test_a_limit_follows_what_has_fallen(name: str) -> None:
     assert LIMITS[name] <= 1.1 * COUNTS[name] + slack, f"{name}: lower tests/limits.toml to {COUNTS[name]}"
 
 
+WORDS: Final = {
+    name_of(path): len(prose(path).split()) for path in documents() if "decisions" not in path.parts
+}
+
+
+def test_each_page_has_a_budget_of_words() -> None:
+    assert BUDGETS.keys() == WORDS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(WORDS))
+def test_a_page_keeps_to_its_budget(name: str) -> None:
+    """Budgets are round numbers, and follow a page that has become shorter."""
+    assert WORDS[name] <= BUDGETS.get(name, 0) <= 1.1 * WORDS[name] + 50
+
+
 if __name__ == "__main__":
     for _name, _count in COUNTS.items():
         print(f"{_name} = {_count:g}")
+    print("\n[words_of_page]")
+    for _name, _count in sorted(WORDS.items()):
+        print(f'"{_name}" = {-(-_count // 50) * 50}')

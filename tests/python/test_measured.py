@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,6 +25,15 @@ from places import ROOT
 MARK: Final = re.compile(
     r"^<!-- measured( slowly)?(?:: ([^\n]+))? -->\n(.*?)^<!-- end: measured -->$", re.M | re.S
 )
+
+
+NOTEBOOK: Final = sorted((ROOT / "docs" / "measurements").glob("[a-z]*.md"))
+FIGURE: Final = re.compile(r"\| *\W*\d[^|]*\|")
+PROVENANCE: Final = {
+    "date": r"\d\s[A-Z][a-z]+\s20\d\d|\b20\d\d-\d\d-\d\d\b",
+    "commit": r"\bcommits?\s`?[0-9a-f]{8}\b",
+    "command": r"^```|`(?:\.venv/bin/|fastopen |make |cargo |tools/)[^`]+`|commands?\b[^.]* not recorded",
+}
 
 
 class Marked(NamedTuple):
@@ -59,13 +69,32 @@ TODAYS: Final = (
 
 def output(command: list[str]) -> str:
     """Run a command of a document and return its standard output."""
-    if command[0] == "fastopen":
-        done = fastopen(*command[1:])
-    else:
-        words = [sys.executable, str(ROOT / command[0]), *command[1:]]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if command[0] != "fastopen":
+        return output_of_tool(*command)
+    done = fastopen(*command[1:])
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
+
+
+@cache
+def output_of_tool(tool: str, *arguments: str) -> str:
+    """Run a script of the project once, even if it prints several marked tables."""
+    words = [sys.executable, str(ROOT / tool), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("path", NOTEBOOK, ids=lambda path: path.name)
+def test_a_measured_table_has_date_commit_and_command(path: Path) -> None:
+    """Tables between marks are measured again. Others name them in their section or the introduction."""
+    introduction, *sections = re.split(r"^(?=## )", MARK.sub("", path.read_text()), flags=re.M)
+    missing = [
+        (section.partition("\n")[0], part)
+        for section in [introduction, *sections]
+        if FIGURE.search(section)
+        for part, pattern in PROVENANCE.items()
+        if not re.search(pattern, introduction + section, re.M)
+    ]
+    assert missing == []
 
 
 def test_marked_parts_have_commands_and_lines() -> None:

@@ -75,6 +75,20 @@ def test_the_readmes_picture_is_of_the_command_above_it(tmp_path: Path) -> None:
     assert (tmp_path / "made.svg").read_text() == (ROOT / picture).read_text()
 
 
+def test_the_readme_has_its_shape() -> None:
+    """It loads a page over HTTPS first, answers in three sentences, and installs without `make` first."""
+    readme = (ROOT / "README.md").read_text()
+    first, *_ = of("run")
+    assert "--transports tls" in first
+    (answer,) = re.findall(r"^## Should I turn TFO on\?\n(.*?)^## ", readme, re.M | re.S)
+    assert answer.startswith("No current browser")
+    assert len(re.findall(r"[.?!](?:\s|$)", answer)) == 3
+    install = readme.partition("## Install")[2]
+    assert install.index("pip install") < install.index("make")
+    for word in ("Linux on x86-64", "doi.org", "docs/limits.md", "docs/paper.md"):
+        assert word in readme
+
+
 def test_no_command_of_the_readme_is_left_out() -> None:
     makes = [line for line in FOUND if line.split()[0] == "make"]
     others = [line for line in FOUND if line not in (*makes, *of(BROWSER), *READ, *LOADING)]
