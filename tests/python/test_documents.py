@@ -107,6 +107,17 @@ def test_a_command_line_has_a_command_and_options_that_exist(path: Path) -> None
             assert [one for one in options if one not in {*every, "--help"}] == [], line
 
 
+def test_contributing_names_what_is_there() -> None:
+    """Check names of files, functions and constants, except placeholders."""
+    folders = [ROOT / name for name in ("python/fastopen", "crates", "tools", "tests/python")]
+    sources = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".rs")]
+    code = "\n".join([f"/{path.name}\n{path.read_text()}" for path in sources])
+    names = {*re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|rs))`", text("CONTRIBUTING.md"))}
+    names |= {*re.findall(r"`(_\w+|\w+_\w+|[A-Z]\w+)`", text("CONTRIBUTING.md"))}
+    names -= {"NAME.py", "NAME.rs", "my_name.py", "REPOSITORY"}
+    assert [name for name in sorted(names) if not re.search(rf"\b{re.escape(name)}\b", code)] == []
+
+
 @pytest.mark.parametrize("name", sorted(packaged_experiments()))
 def test_a_packaged_experiment_is_named(name: str) -> None:
     assert f"`{name}`" in text("docs/cli.md")
