@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastopen_link::ip::Versions;
 use fastopen_link::path::Behaviour;
 pub use fastopen_link::path::Way;
-use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
+use fastopen_link::{Aqm, DirectionConfig, Jitter, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::names::{self, Conduct};
@@ -209,33 +209,6 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// The distribution of the packets' delays around the mean delay of their direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Jitter {
-    /// Normal, with this standard deviation in microseconds.
-    NormalUs(u64),
-    /// Uniform, at most this number of microseconds below or above the delay of the direction.
-    UniformUs(u64),
-}
-
-impl Jitter {
-    /// Returns the jitter's size in microseconds: its standard deviation (normal) or its maximum (uniform).
-    pub fn us(self) -> u64 {
-        let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
-        us
-    }
-
-    /// Converts the jitter to nanoseconds for the link emulation; `None` if it is 0 or too large.
-    fn model(self) -> Option<link::Jitter> {
-        let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
-        Some(match self {
-            Self::NormalUs(_) => link::Jitter::Normal(ns),
-            Self::UniformUs(_) => link::Jitter::Uniform(ns),
-        })
-    }
-}
-
 impl LinkDirection {
     /// Returns an upper bound on a packet's queueing delay in microseconds; `None` if no bound is known.
     /// `seen` is the longest observed queue in bytes; `None` stands for a full queue (`queue_bytes`).
@@ -262,18 +235,19 @@ impl LinkDirection {
             }
             (None, None) => Rate::Unlimited,
         };
-        let loss = Loss::new(self.loss).map_err(|error| wrong("loss", &error))?;
-        let jitter = match self.jitter {
-            None => None,
-            Some(one) => Some(one.model().ok_or_else(|| wrong("jitter", &"not within 1 us and a minute"))?),
-        };
+        if !(0.0..=DirectionConfig::MAX_LOSS).contains(&self.loss) {
+            return Err(wrong("loss", &format_args!("not within 0 and {}", DirectionConfig::MAX_LOSS)));
+        }
+        if self.jitter.is_some_and(|jitter| !(1..=Jitter::MAX).contains(&jitter.size())) {
+            return Err(wrong("jitter", &"not within 1 us and a minute"));
+        }
         Ok(DirectionConfig {
             delay,
             rate,
             queue_limit_bytes: self.queue_bytes,
             aqm: self.aqm,
-            loss,
-            jitter,
+            loss: self.loss,
+            jitter: self.jitter,
             reorder: self.reorder,
             seed,
         })

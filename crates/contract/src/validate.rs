@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-use fastopen_page::Scheduler;
+use fastopen_page::Phase;
 use fastopen_replay::tls::{TICKETS_KEPT, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -54,7 +54,6 @@ impl Job {
         within("tcp.initial_window_segments", tcp.initial_window_segments, 1..=1000)?;
         within("tcp.blackhole_timeout_s", tcp.blackhole_timeout_s, 0..=BLACKHOLE_TIMEOUT_S)?;
         self.client.validate()?;
-        Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;
         if let Some(words) = &self.origins.server {
@@ -146,6 +145,9 @@ impl ClientSettings {
         if self.kind == ClientKind::Command || self.command.is_some() {
             validate_words("client.command", self.command.as_deref().unwrap_or_default())?;
         }
+        within("client.processing_scale", self.processing_scale.unwrap_or(1.0), 0.0..=1000.0)?;
+        let has_document = self.phases.as_ref().is_none_or(|phases| phases.contains(&Phase::Load));
+        demand(has_document, || "client.phases: lacks load, the phase of the root document".into())?;
         let some = |count: Option<usize>| count.unwrap_or(1);
         within("client.connections_per_host", some(self.connections_per_host), 1..=256)?;
         within("client.connections_total", some(self.connections_total), 1..=4096)

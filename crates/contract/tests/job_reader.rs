@@ -123,6 +123,22 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
 }
 
 #[test]
+fn a_client_that_cannot_load_the_page_is_refused() {
+    for (key, value) in [
+        ("connections_per_host", json!(0)),
+        ("connections_total", json!(0)),
+        ("phases", json!(["async"])),
+        ("processing_scale", json!(-0.1)),
+        ("processing_scale", json!(1000.1)),
+    ] {
+        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+        job["client"] = json!({key: value});
+        let error = read(&job.to_string()).unwrap_err();
+        assert!(error.starts_with(&format!("client.{key}: ")), "{error}");
+    }
+}
+
+#[test]
 fn http3_needs_tls_13() {
     let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
     job["tls"] = json!({"version": "1.2"});

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use fastopen_link::path::{Behaviour, Middlebox, PathRule, Way};
-use fastopen_link::{Aqm, Direction, DirectionConfig, Jitter, Loss, Nanos, Rate, Trace};
+use fastopen_link::{Aqm, Direction, DirectionConfig, Jitter, Nanos, Rate, Trace};
 
 const PACKETS: u32 = 2_000_000;
 const PACKET_BYTES: u32 = 1500;
@@ -89,11 +89,7 @@ fn segment(flags: u8, data: usize) -> Vec<u8> {
 }
 
 fn run(case: &Case) -> Duration {
-    let config = DirectionConfig {
-        queue_limit_bytes: Some(1_000_000),
-        loss: Loss::new(0.001).expect("within bounds"),
-        ..case.config.clone()
-    };
+    let config = DirectionConfig { queue_limit_bytes: Some(1_000_000), loss: 0.001, ..case.config.clone() };
     let mut direction = Direction::new(&config, 0);
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
     let start = Instant::now();

@@ -2,7 +2,7 @@
 //! time when it is offered.
 
 use fastopen_link::{
-    Direction, DirectionConfig, DropCause, Loss, Nanos, Rate, Stats, Trace, expected_train, expected_transit,
+    Direction, DirectionConfig, DropCause, Nanos, Rate, Stats, Trace, expected_train, expected_transit,
 };
 
 const MS: Nanos = 1_000_000;
@@ -109,7 +109,7 @@ fn a_link_without_any_queue_still_takes_a_packet_when_idle() {
 
 #[test]
 fn a_lost_packet_takes_neither_time_nor_room() {
-    let mut link = direction(&DirectionConfig { loss: Loss::new(0.5).unwrap(), ..four_megabit() });
+    let mut link = direction(&DirectionConfig { loss: 0.5, ..four_megabit() });
     for _ in 0..20 {
         let _lost = link.offer(0, 1500, 0, "packet");
     }
@@ -142,12 +142,8 @@ fn odd_rates_do_not_drift() {
 #[test]
 fn a_link_that_is_started_later_treats_the_same_packets_the_same() {
     let trace = Trace::from_millis(&[3, 4, 4, 9, 17]).unwrap();
-    let config = DirectionConfig {
-        loss: Loss::new(0.2).unwrap(),
-        queue_limit_bytes: Some(4000),
-        seed: 99,
-        ..config(Rate::Trace(trace))
-    };
+    let config =
+        DirectionConfig { loss: 0.2, queue_limit_bytes: Some(4000), seed: 99, ..config(Rate::Trace(trace)) };
     let load = |start: Nanos| {
         let mut link = Direction::new(&config, start);
         for packet in 0..200_usize {
@@ -166,8 +162,7 @@ fn a_link_that_is_started_later_treats_the_same_packets_the_same() {
 
 #[test]
 fn a_train_of_equal_packets_takes_one_serialisation_for_each_after_the_first() {
-    let limited =
-        DirectionConfig { queue_limit_bytes: Some(0), loss: Loss::new(0.5).unwrap(), ..four_megabit() };
+    let limited = DirectionConfig { queue_limit_bytes: Some(0), loss: 0.5, ..four_megabit() };
     assert_eq!(expected_train(&limited, 11, 1500), 30 * MS);
     assert_eq!(expected_train(&limited, 1, 1500), 0);
     assert_eq!(expected_train(&limited, 0, 1500), 0);

@@ -1,6 +1,6 @@
 //! Tests jitter: how the delay varies, what jitter leaves unchanged, and which packets may overtake others.
 
-use fastopen_link::{Direction, DirectionConfig, Jitter, Loss, Nanos, Rate};
+use fastopen_link::{Direction, DirectionConfig, Jitter, Nanos, Rate};
 use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
@@ -78,7 +78,7 @@ fn twice_the_jitter_delays_the_same_packets_twice_as_far() {
 
 #[test]
 fn losses_are_those_of_a_link_without_jitter() {
-    let losing = DirectionConfig { loss: Loss::new(0.1).unwrap(), ..config(Jitter::Normal(MS)) };
+    let losing = DirectionConfig { loss: 0.1, ..config(Jitter::Normal(MS)) };
     let plain = DirectionConfig { jitter: None, ..losing.clone() };
     let numbers =
         |config| released(config, 1000, MS).into_iter().map(|(_, packet)| packet).collect::<Vec<_>>();

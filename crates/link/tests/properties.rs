@@ -1,6 +1,6 @@
 //! Tests properties that hold for every link and every sequence of packets.
 
-use fastopen_link::{Direction, DirectionConfig, DropCause, Loss, Nanos, Rate, Stats, Trace, expected_train};
+use fastopen_link::{Direction, DirectionConfig, DropCause, Nanos, Rate, Stats, Trace, expected_train};
 use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
@@ -38,7 +38,7 @@ fn configs() -> impl Strategy<Value = DirectionConfig> {
             delay,
             rate,
             queue_limit_bytes,
-            loss: Loss::new(loss).unwrap(),
+            loss,
             seed,
             ..DirectionConfig::default()
         },
@@ -192,7 +192,7 @@ proptest! {
     fn losses_are_near_the_ratio_asked_for(ratio in 0.0..=0.5, seed in any::<u64>()) {
         const PACKETS: u32 = 20_000;
         let config = DirectionConfig {
-            loss: Loss::new(ratio).unwrap(), seed, ..DirectionConfig::default()
+            loss: ratio, seed, ..DirectionConfig::default()
         };
         let mut link = Direction::new(&config, 0);
         let lost = (0..PACKETS).filter(|_| link.offer(0, 100, 0, ()).is_err()).count() as f64;
@@ -210,7 +210,7 @@ proptest! {
             delay: 7,
             rate: Rate::BitPerS(bit_per_s),
             queue_limit_bytes: Some(0),
-            loss: Loss::new(0.5).unwrap(),
+            loss: 0.5,
             ..DirectionConfig::default()
         };
         let end = |packets: u32| {

@@ -17,11 +17,10 @@ mod validate;
 pub use page::{Explanation, Format, Initiators, Origin, Page};
 pub use resource::{Phase, RecordedHttp, Resource, ResourceType};
 pub use scheduler::{
-    Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,
+    Action, ConnectionId, Event, Limits, OriginId, Policy, Profile, ResourceState, Scheduler, site,
 };
 pub use synthetic::{FidelityGaps, Piece, Runtime, SyntheticBody, SyntheticPage, SyntheticResponse};
-pub use url::{PageUrl, Schemes, UrlError, UrlRewrite, alias_host, is_name};
-pub use validate::PageError;
+pub use url::{PageUrl, Schemes, UrlRewrite, alias_host, is_name};
 
 /// A time or a duration in nanoseconds, on the clock of the scheduler's caller (the driver).
 pub type Nanos = u64;

@@ -18,21 +18,13 @@ pub struct PageUrl {
     target_start: usize,
 }
 
-/// The reason why a string is not a valid page URL.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}`: {problem}", abbreviated(.text))]
-pub struct UrlError {
-    text: String,
-    problem: String,
-}
-
 impl PageUrl {
     /// Parses a URL and checks the rules of [`PageUrl`].
     ///
     /// # Errors
-    /// Returns [`UrlError`] with the reason if the string breaks a rule.
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
-        Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
+    /// Returns the reason if the string breaks a rule.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::of(text).map_err(|problem| format!("`{}`: {problem}", abbreviated(text)))
     }
 
     fn of(text: &str) -> Result<Self, String> {
@@ -176,9 +168,9 @@ impl fmt::Display for PageUrl {
 }
 
 impl TryFrom<String> for PageUrl {
-    type Error = UrlError;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, UrlError> {
+    fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
     }
 }

@@ -10,35 +10,21 @@ const MAX_US: u64 = 1_000_000_000_000;
 const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
-/// The first rule that a page breaks, such as `resources[12].initiator: 40 is not before 12`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
-pub struct PageError {
-    /// The path of the key that breaks the rule, such as `resources[12].initiator`.
-    pub place: String,
-    /// A description of the broken rule.
-    pub problem: String,
-}
-
-/// A key and the rule that its value breaks.
-type Problem = (&'static str, String);
-
 impl Page {
     /// Checks all rules of the page format that deserialization from JSON does not check.
     ///
     /// # Errors
-    /// Returns [`PageError`] for the first broken rule.
-    pub fn validate(&self) -> Result<(), PageError> {
-        self.check_head().map_err(|(place, problem)| PageError { place: place.to_owned(), problem })?;
+    /// Names the first broken rule, such as `resources[12].initiator: 40 is not before 12`.
+    pub fn validate(&self) -> Result<(), String> {
+        self.check_head()?;
         for (index, resource) in self.resources.iter().enumerate() {
-            resource.check().and_then(|()| self.check_initiator(index, resource)).map_err(
-                |(key, problem)| PageError { place: format!("resources[{index}].{key}"), problem },
-            )?;
+            let checked = resource.check().and_then(|()| self.check_initiator(index, resource));
+            checked.map_err(|problem| format!("resources[{index}].{problem}"))?;
         }
         Ok(())
     }
 
-    fn check_head(&self) -> Result<(), Problem> {
+    fn check_head(&self) -> Result<(), String> {
         ensure(!self.name.is_empty(), "name", || "is empty".to_owned())?;
         one_line("name", &self.name)?;
         one_line("source", &self.source)?;
@@ -50,7 +36,7 @@ impl Page {
         })
     }
 
-    fn check_initiator(&self, index: usize, resource: &Resource) -> Result<(), Problem> {
+    fn check_initiator(&self, index: usize, resource: &Resource) -> Result<(), String> {
         let Some(initiator) = resource.initiator else {
             ensure(index == 0, "initiator", || "only resources[0] may have none".to_owned())?;
             ensure(resource.initiator_at_bytes.is_none(), "initiator_at_bytes", || {
@@ -76,7 +62,7 @@ impl Page {
 }
 
 impl Resource {
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), String> {
         ensure(is_method(&self.method), "method", || {
             format!("{:?} is not 1 to {MAX_METHOD_LENGTH} capital letters", self.method)
         })?;
@@ -113,15 +99,15 @@ impl Resource {
     }
 }
 
-fn ensure(holds: bool, key: &'static str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
-    if holds { Ok(()) } else { Err((key, problem())) }
+fn ensure(holds: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{key}: {}", problem())) }
 }
 
-fn at_most(key: &'static str, value: u64, most: u64) -> Result<(), Problem> {
+fn at_most(key: &str, value: u64, most: u64) -> Result<(), String> {
     ensure(value <= most, key, || format!("{value} is more than {most}"))
 }
 
-fn one_line(key: &'static str, text: &str) -> Result<(), Problem> {
+fn one_line(key: &str, text: &str) -> Result<(), String> {
     ensure(!text.chars().any(|c| c.is_ascii_control()), key, || format!("{text:?} has control characters"))
 }
 

@@ -10,22 +10,35 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Deserializer};
 
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// The distribution of the random delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The distribution of the random delay. JSON has the sizes in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Jitter {
     /// Normal, with this standard deviation in nanoseconds.
+    #[serde(rename = "normal_us", deserialize_with = "from_us")]
     Normal(Nanos),
     /// Uniform, at most this number of nanoseconds below or above the mean.
+    #[serde(rename = "uniform_us", deserialize_with = "from_us")]
     Uniform(Nanos),
+}
+
+fn from_us<'de, D: Deserializer<'de>>(us: D) -> Result<Nanos, D::Error> {
+    Ok(Nanos::deserialize(us)?.saturating_mul(1000))
 }
 
 impl Jitter {
     /// Maximum standard deviation (normal) or maximum distance from the mean (uniform): a minute, in ns.
     pub const MAX: Nanos = 60_000_000_000;
+
+    /// Returns the standard deviation (normal) or the maximum distance from the mean (uniform).
+    pub fn size(self) -> Nanos {
+        let (Self::Normal(size) | Self::Uniform(size)) = self;
+        size
+    }
 
     /// Draws the difference between the next packet's delay and the mean, in nanoseconds.
     fn draw(self, generator: &mut Xoshiro256PlusPlus) -> i64 {

@@ -11,8 +11,7 @@ mod trace;
 
 pub use aqm::Aqm;
 pub use delay::Jitter;
-pub use random_loss::{Loss, LossError};
-pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+pub use trace::{OPPORTUNITY_BYTES, Trace};
 
 use crate::Nanos;
 use crate::path::{Crossing, Way};
@@ -32,8 +31,8 @@ pub struct DirectionConfig {
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
     pub aqm: Aqm,
-    /// Share of packets that are lost at random.
-    pub loss: Loss,
+    /// Share of packets that are lost at random, at most [`DirectionConfig::MAX_LOSS`].
+    pub loss: f64,
     /// Random variation of the delay; `None` for a constant delay.
     pub jitter: Option<Jitter>,
     /// True if packets may overtake each other when the delay varies.
@@ -43,6 +42,9 @@ pub struct DirectionConfig {
 }
 
 impl DirectionConfig {
+    /// Highest permitted [`DirectionConfig::loss`].
+    pub const MAX_LOSS: f64 = 0.5;
+
     /// Returns a copy with only the settings that a few probe packets can measure: the delay, the fixed rate
     /// and the queue limit. A trace becomes an unlimited rate, because probes may arrive at any point of it.
     #[must_use]
@@ -63,7 +65,7 @@ pub(crate) fn stages<P: Datagram>(
     middlebox: Option<Crossing<P>>,
 ) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
-    if config.loss != Loss::NONE {
+    if config.loss > 0.0 {
         stages.push(Box::new(random_loss::RandomLoss::new(config.loss, config.seed)));
     }
     let limit = config.queue_limit_bytes;

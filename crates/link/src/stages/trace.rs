@@ -31,8 +31,9 @@ impl Trace {
     /// Creates a trace from times in milliseconds after its start.
     ///
     /// # Errors
-    /// Returns [`TraceError`] if the list is empty, decreases, ends at 0, or exceeds [`Trace::MAX_MS`].
-    pub fn from_millis(times_ms: &[u64]) -> Result<Self, TraceError> {
+    /// Returns the problem if the list is empty, decreases, ends at 0, or exceeds [`Trace::MAX_MS`]. Entries
+    /// are numbered from 1.
+    pub fn from_millis(times_ms: &[u64]) -> Result<Self, String> {
         let decreases = times_ms.windows(2).position(|pair| pair[1] < pair[0]);
         let problem = match (decreases, times_ms.last()) {
             (_, None) => "has no entries".to_owned(),
@@ -48,18 +49,13 @@ impl Trace {
             }
             _ => return Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() }),
         };
-        Err(TraceError(problem))
+        Err(format!("trace {problem}"))
     }
 
     fn period(&self) -> Nanos {
         self.times[self.times.len() - 1]
     }
 }
-
-/// A reason why a trace is invalid. Its message numbers the entries of the trace from 1.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("trace {0}")]
-pub struct TraceError(String);
 
 pub(crate) struct Opportunities {
     trace: Trace,

@@ -10,7 +10,8 @@ mod throttle;
 
 pub use discovery::ResourceState;
 pub use event::{Action, ConnectionId, Event, OriginId};
-pub use policy::{Limits, Policy, PolicyError, Profile};
+pub use partition::site;
+pub use policy::{Limits, Policy, Profile};
 
 pub(crate) use plan::selected;
 
@@ -44,12 +45,8 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Creates the schedule of a load that has not begun. The page must be valid ([`Page::validate`]).
-    ///
-    /// # Errors
-    /// Returns [`PolicyError`] if the policy is invalid.
-    pub fn new(page: &Page, policy: &Policy) -> Result<Self, PolicyError> {
+    pub fn new(page: &Page, policy: &Policy) -> Self {
         debug_assert_eq!(page.validate(), Ok(()), "only valid pages are loaded");
-        policy.validate()?;
         let (origins, origin_of) = page.number_origins();
         let plan = Plan::new(page, policy);
         let origin_of: Vec<_> = origin_of.into_iter().map(OriginId).collect();
@@ -61,7 +58,7 @@ impl Scheduler {
         };
         let throttle = Throttle::new(page, policy, &origin_of, &frames);
         let pool = Pool::new(policy, page, origin_of, partitions, &origins);
-        Ok(Self { origins, discovery: Discovery::new(plan), throttle, pool, now: 0 })
+        Self { origins, discovery: Discovery::new(plan), throttle, pool, now: 0 }
     }
 
     /// Handles an event that happened at `now`.

@@ -43,7 +43,7 @@ pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Parti
 
 /// Returns the site of a host: the last two labels of a name, or a whole address. All hosts below a public
 /// suffix of two labels, such as `co.uk`, count as one site.
-fn site(host: &str) -> &str {
+pub fn site(host: &str) -> &str {
     let mut dots = host.rmatch_indices('.').map(|(at, _)| at + 1);
     let start =
         if host.ends_with(|end: char| end.is_ascii_digit() || end == ']') { None } else { dots.nth(1) };

@@ -55,23 +55,7 @@ pub enum Profile {
     Mget,
 }
 
-/// The reason why a policy is invalid.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PolicyError {
-    /// The named limit allows no connection, so nothing can be loaded.
-    #[error("{0} is 0, but a client needs at least one connection")]
-    NoConnections(&'static str),
-    /// [`Policy::processing_scale`] is not a number from 0 to [`Policy::MAX_PROCESSING_SCALE`].
-    #[error("processing_scale of {0} is not within 0 and {max}", max = Policy::MAX_PROCESSING_SCALE)]
-    ProcessingScale(f64),
-    /// [`Policy::phases`] lacks [`Phase::Load`], so the page load would not even request the main document.
-    #[error("phases must hold `load`")]
-    NoLoadPhase,
-}
-
 impl Policy {
-    /// The largest permitted [`Policy::processing_scale`].
-    pub const MAX_PROCESSING_SCALE: f64 = 1000.0;
     /// Maximum number of images that a frame has in flight from servers without multiplexing: Chromium's
     /// limit of delayable requests. A larger [`Policy::connections_per_host`] replaces this limit.
     pub const DELAYABLE_REQUESTS: usize = 10;
@@ -111,19 +95,6 @@ impl Policy {
         let usual = Limits { connections: self.connections_per_host, streams: 1 };
         let Limits { connections, streams } = self.multiplexed.get(server).copied().unwrap_or(usual);
         Limits { connections, streams: if self.keep_alive { streams } else { 1 } }
-    }
-
-    pub(crate) fn validate(&self) -> Result<(), PolicyError> {
-        if self.connections_per_host == 0 {
-            return Err(PolicyError::NoConnections("connections_per_host"));
-        }
-        if self.connections_total == 0 {
-            return Err(PolicyError::NoConnections("connections_total"));
-        }
-        if !(0.0..=Self::MAX_PROCESSING_SCALE).contains(&self.processing_scale) {
-            return Err(PolicyError::ProcessingScale(self.processing_scale));
-        }
-        if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
     /// Scales a processing time of the page, `us` microseconds, for this client. Returns nanoseconds.

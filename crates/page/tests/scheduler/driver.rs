@@ -83,7 +83,7 @@ impl<'a> Load<'a> {
     /// Loads the page. Panics if the load takes more steps than any load can need.
     pub(crate) fn run(page: &'a Page, policy: &Policy, network: Network<'a>) -> Self {
         let mut load = Self {
-            scheduler: Scheduler::new(page, policy).unwrap(),
+            scheduler: Scheduler::new(page, policy),
             actions: Vec::new(),
             most_open: (0, 0),
             page,

@@ -187,7 +187,7 @@ fn events_that_crossed_with_an_action_are_ignored() {
     page.resources[2].initiator = Some(1);
     page.resources[3] =
         Resource { initiator: Some(2), initiator_at_bytes: Some(0), ..image("http://a.test/3") };
-    let mut scheduler = Scheduler::new(&page, &Policy { keep_alive: false, ..Policy::browser() }).unwrap();
+    let mut scheduler = Scheduler::new(&page, &Policy { keep_alive: false, ..Policy::browser() });
     let connection = ConnectionId(0);
     let stranger = ConnectionId(77);
     scheduler.handle(0, Event::Start);
@@ -216,7 +216,7 @@ fn events_that_crossed_with_an_action_are_ignored() {
 
 #[test]
 fn time_that_goes_backwards_stands_still() {
-    let mut scheduler = Scheduler::new(&gallery(1), &Policy::browser()).unwrap();
+    let mut scheduler = Scheduler::new(&gallery(1), &Policy::browser());
     let connection = ConnectionId(0);
     scheduler.handle(5, Event::Start);
     scheduler.handle(9, Event::ConnectionReady(connection));

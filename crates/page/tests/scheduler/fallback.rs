@@ -24,7 +24,7 @@ fn after(scheduler: &mut Scheduler, at: u64, event: Event) -> Vec<Action> {
 }
 
 fn begun() -> Scheduler {
-    let mut scheduler = Scheduler::new(&gallery(2), &policy()).unwrap();
+    let mut scheduler = Scheduler::new(&gallery(2), &policy());
     let opened = after(&mut scheduler, 0, Event::Start);
     assert_eq!(opened, [Action::Open { connection: FIRST, origin: OriginId(0), fallback: false }]);
     assert_eq!(scheduler.next_wakeup(), Some(AFTER));

@@ -7,6 +7,5 @@ mod fallback;
 mod mget;
 mod pages;
 mod phases;
-mod policies;
 mod properties;
 mod streams;

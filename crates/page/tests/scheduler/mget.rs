@@ -52,7 +52,7 @@ fn opens_the_next_connection_for_the_first_request_without_one() {
     let urls = ["a.test/1", "a.test/2", "b.test/3", "a.test/4"];
     let page = page(root("http://a.test/"), urls.map(|url| image(&format!("http://{url}"))));
     let policy = Policy { connections_total: 2, ..Policy::mget() };
-    let mut scheduler = Scheduler::new(&page, &policy).unwrap();
+    let mut scheduler = Scheduler::new(&page, &policy);
     scheduler.handle(0, Event::Start);
     scheduler.handle(0, Event::ConnectionReady(ConnectionId(0)));
     scheduler.handle(0, Event::ResponseEnd { resource: 0, connection: ConnectionId(0), reusable: true });

@@ -97,7 +97,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
         Rate::Unlimited | Rate::Trace(_) => None,
     };
     // As in the link model, lost packets take no room in the queue and no time on the wire.
-    let loss = (config.loss.ratio() * f64::from(u32::MAX)) as u32;
+    let loss = (config.loss * f64::from(u32::MAX)) as u32;
     let (seed, delay_ns) = (config.seed, config.delay);
     let limit = config.queue_limit_bytes;
     let mut queue = Vec::new();

@@ -30,7 +30,7 @@ use crate::capture::client_tap::ClientTap;
 use crate::capture::{self, Capture, Packets};
 use crate::clients::user_agent;
 use crate::contract::{
-    Bodies, BothEnds, Engine, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
+    Bodies, BothEnds, Engine, Fault, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
     WorldRecord,
 };
 use crate::engine;
@@ -242,7 +242,7 @@ impl<'a> World<'a> {
         };
         // A few handshakes do not show the median of a varying delay, so the tolerance includes all jitter.
         let ways = [&self.job.network.down, &self.job.network.up];
-        let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
+        let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(|one| one.size() / 1000).sum();
         if off > tolerance.rtt_us + varying {
             return Err(off_world(format!(
                 "the world's RTT is {} ms instead of {} ms (tolerance {} ms)",

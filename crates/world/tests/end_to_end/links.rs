@@ -1,6 +1,6 @@
 //! Tests of the link's loss and queues, as the records of loads report them.
 
-use fastopen_link::{Direction, DirectionConfig, Loss};
+use fastopen_link::{Direction, DirectionConfig};
 use serde_json::{Value, json};
 
 use crate::support::{image, job, list, network, number, page, rate, root, run, with};
@@ -10,8 +10,7 @@ const SEED: u64 = 7;
 
 /// Returns the number of packets that the link model loses among the first `offered`.
 fn lost_by_the_model(ratio: f64, offered: u64) -> u64 {
-    let loss = Loss::new(ratio).expect("it is within bounds");
-    let config = DirectionConfig { loss, seed: SEED, ..DirectionConfig::default() };
+    let config = DirectionConfig { loss: ratio, seed: SEED, ..DirectionConfig::default() };
     let mut direction = Direction::new(&config, 0);
     (0..offered).filter(|_| direction.offer(0, 100, 0, ()).is_err()).count() as u64
 }

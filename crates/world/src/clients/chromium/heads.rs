@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::is_name;
+use fastopen_page::site;
 use serde_json::{Value, json};
 
 use super::observer::Resources;
@@ -182,13 +182,9 @@ fn is_client_hint(name: &str) -> bool {
 /// labels of a host name as its site, so the result for `a.co.uk` and `b.co.uk` is wrong (`same-site`).
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
-    let site = |url: &str| {
-        let host = host_of(url);
-        let labels: Vec<_> = host.rsplit('.').take(2).collect();
-        if is_name(host) { labels.join(".") } else { host.to_owned() }
-    };
     let same_scheme = url.split(':').next() == asker.split(':').next();
-    match (origin(url) == origin(asker), same_scheme && site(url) == site(asker)) {
+    let same_site = site(host_of(url)) == site(host_of(asker));
+    match (origin(url) == origin(asker), same_scheme && same_site) {
         (true, _) => "same-origin",
         (false, true) => "same-site",
         (false, false) => "cross-site",

@@ -77,7 +77,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
         quic_table: Arc::default(),
         reports: reporter,
     });
-    let scheduler = Scheduler::new(&loading.job.page, loading.policy).map_err(io::Error::other)?;
+    let scheduler = Scheduler::new(&loading.job.page, loading.policy);
     let requests: Vec<_> =
         (0..loading.job.page.resources.len()).map(|number| loading.request(number)).collect();
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
