@@ -26,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report, Shared};
-use self::lookup::{Lookup, Question, Stream, look_up};
+use self::lookup::{Lookup, Question, StubResolver};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
@@ -97,7 +97,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             shared: shared.clone(),
             first_port: first_port(loading.engine),
             resolver: loading.resolver.clone(),
-            stream: None,
+            stub_resolver: None,
             addresses: BTreeMap::new(),
             timeout_ns: loading.timeout_ns(),
             loaded: Loaded {
@@ -138,10 +138,10 @@ enum LookupState {
     Failed,
 }
 
-struct ResolverStream {
+/// The channel to the stub resolver, and the record of its connection, which lookups over UDP do not use.
+struct ToResolver {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
-    four_tuple: Option<FourTuple>,
 }
 
 /// A connection that waits for its host's address, and the requests that it will send.
@@ -156,8 +156,8 @@ struct PageLoad {
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
-    /// The connection to the resolver; None before the first lookup, and for lookups over UDP.
-    stream: Option<ResolverStream>,
+    /// None before the first lookup.
+    stub_resolver: Option<ToResolver>,
     /// The state of the DNS lookup of each host, by host name.
     addresses: BTreeMap<String, LookupState>,
     timeout_ns: u64,
@@ -199,7 +199,6 @@ impl PageLoad {
             Report::LookedUp(lookup) => return self.looked_up(lookup),
             Report::ResolverConnected(opened) => return self.resolver_connected(opened),
             Report::ResolverSecured(tls) => return self.resolver_secured(tls),
-            Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
                 self.loaded.four_tuples[connection.0] = Some(opened.four_tuple);
                 opened.complete(&mut self.loaded.connections[connection.0], self.loaded.start_ns);
@@ -338,17 +337,9 @@ impl PageLoad {
     }
 
     fn ask(&mut self, host: String, number: u16) {
-        let shared = self.shared.clone();
         let Some(resolver) = self.resolver.clone() else { return };
-        if !resolver.names.is_over_tcp() {
-            tokio::spawn(async move {
-                let lookup = look_up(resolver.address, host, number).await;
-                let _ = shared.reports.send(Report::LookedUp(lookup));
-            });
-            return;
-        }
-        let now = self.now();
-        let stream = self.stream.get_or_insert_with(|| {
+        let (now, shared) = (self.now(), self.shared.clone());
+        let stub = self.stub_resolver.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
             let record = ConnectionRecord {
                 host: resolver.address.ip().to_string(),
@@ -358,47 +349,33 @@ impl PageLoad {
                 address: Some(resolver.address.ip()),
                 ..ConnectionRecord::default()
             };
-            tokio::spawn(Stream { resolver, shared }.run(asked));
-            ResolverStream { questions, record, four_tuple: None }
+            tokio::spawn(StubResolver { resolver, shared }.run(asked));
+            ToResolver { questions, record }
         });
-        stream.record.requests += 1;
-        let question = Question { host, number, asked_ns: monotonic_ns() };
-        if let Err(SendError(Question { host, asked_ns, .. })) = stream.questions.send(question) {
-            let outcome = Err(format!("{host}: the connection to the resolver has failed"));
-            self.looked_up(Lookup { host, asked_ns, answered_ns: asked_ns, queries: 0, outcome });
+        stub.record.requests += 1;
+        if let Err(SendError(Question { host, .. })) = stub.questions.send(Question { host, number }) {
+            let failed = io::Error::other("the connection to the resolver has failed");
+            self.looked_up(Lookup::ended(host, 0, Err(failed)));
         }
     }
 
     fn resolver_connected(&mut self, opened: Opened) {
-        if let Some(stream) = &mut self.stream {
-            stream.four_tuple = Some(opened.four_tuple);
-            opened.complete(&mut stream.record, self.loaded.start_ns);
+        if let Some(stub) = &mut self.stub_resolver {
+            opened.complete(&mut stub.record, self.loaded.start_ns);
         }
     }
 
     fn resolver_secured(&mut self, tls: TlsRecord) {
         let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
-        if let Some(stream) = &mut self.stream {
-            stream.record.tls = Some(TlsRecord { secured_ns, ..tls });
-        }
-    }
-
-    fn resolver_failed(&mut self, error: &io::Error) {
-        let asked = self.addresses.iter().filter(|(_, state)| matches!(state, LookupState::Asked(_)));
-        for host in asked.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
-            let asked_ns =
-                self.loaded.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
-            let outcome = Err(format!("{host}: the resolver: {error}"));
-            let (asked_ns, answered_ns) = (self.loaded.start_ns + asked_ns, monotonic_ns());
-            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 0, outcome });
+        if let Some(stub) = &mut self.stub_resolver {
+            stub.record.tls = Some(TlsRecord { secured_ns, ..tls });
         }
     }
 
     /// Records a finished lookup. Opens the connections that waited for it, or marks them as failed.
     fn looked_up(&mut self, lookup: Lookup) {
-        let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
+        let Lookup { host, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == host) {
-            record.asked_ns = asked_ns.saturating_sub(self.loaded.start_ns);
             record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.loaded.start_ns));
             record.queries = queries;
             record.error = outcome.as_ref().err().cloned();
@@ -468,8 +445,11 @@ impl PageLoad {
     }
 
     fn finish(self) -> (Loaded, Senders) {
-        let Self { scheduler, shared, mut loaded, stream, connection_error, senders, .. } = self;
-        if let Some(ResolverStream { record, four_tuple, .. }) = stream {
+        let Self {
+            scheduler, shared, mut loaded, resolver, stub_resolver, connection_error, senders, ..
+        } = self;
+        let over_tcp = resolver.is_some_and(|resolver| resolver.names.is_over_tcp());
+        if let Some(ToResolver { record, .. }) = stub_resolver.filter(|_| over_tcp) {
             let id = loaded.connections.len();
             loaded.connections.push(ConnectionRecord { id, ..record });
             loaded.four_tuples.push(four_tuple);
