@@ -8,6 +8,7 @@ use fastopen_link::ip::Version;
 use fastopen_page::FidelityGaps;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::quic::table::QuicEvidence;
+use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +159,7 @@ pub struct LoadRecord {
     pub lookups: Vec<LookupRecord>,
     pub requests: Vec<RequestRecord>,
     pub connections: Vec<ConnectionRecord>,
-    pub given_up: GivenUpRecord,
+    pub given_up: ConnectionCounts,
     pub counters: BothEnds<BTreeMap<String, i64>>,
     pub link: LinkRecord,
     pub cross: Option<CrossRecord>,
@@ -170,15 +171,8 @@ pub struct LoadRecord {
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
     pub listeners: Vec<ListenerRecord>,
-    pub upstream: UpstreamRecord,
-}
-
-/// The connections of an external server to the origins behind it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UpstreamRecord {
-    pub connections: usize,
-    pub syn_data: usize,
+    /// The connections of the external server to the origins behind it.
+    pub upstream: ConnectionCounts,
 }
 
 /// The listeners of an external server on one address and port.
@@ -357,6 +351,9 @@ pub struct ConnectionRecord {
     pub origin: Option<EndEvidence>,
     pub quic: Option<QuicRecord>,
     pub origin_samples: Vec<TcpSample>,
+    /// The addresses of both ends, which identify the connection's evidence; `None` if they are unknown.
+    #[serde(skip)]
+    pub four_tuple: Option<FourTuple>,
     pub address: Option<IpAddr>,
 }
 
@@ -423,11 +420,10 @@ impl TcpSample {
     }
 }
 
-/// Counts of unused connections that the client aborted before it received a segment. Browsers open and
-/// abort such surplus connections. `syn_data` counts those whose SYN data the server accepted.
+/// The number of some connections, and of those among them whose SYN data the server accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GivenUpRecord {
+pub struct ConnectionCounts {
     pub connections: usize,
     pub syn_data: usize,
 }

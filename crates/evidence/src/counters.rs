@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use fastopen_contract::{ConnectionRecord, GivenUpRecord, Invalid};
+use fastopen_contract::{ConnectionCounts, ConnectionRecord, Invalid};
 
 use super::{Expectation, Observations, grown, retransmitted};
 
@@ -110,12 +110,12 @@ impl Observations<'_> {
     }
 }
 
-/// Counts the unused connections that the client aborted before the SYN-ACK arrived. Only `TCP_INFO` of the
-/// origin's socket shows if their SYN data was accepted.
-pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
+/// Counts the unused connections that the client aborted before the SYN-ACK arrived, as browsers do with
+/// surplus ones. Only `TCP_INFO` of the origin's socket shows if their SYN data was accepted.
+pub fn given_up(connections: &[ConnectionRecord]) -> ConnectionCounts {
     let given_up = || connections.iter().filter(|one| is_given_up(one));
     let with_data = given_up().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
-    GivenUpRecord { connections: given_up().count(), syn_data: with_data.count() }
+    ConnectionCounts { connections: given_up().count(), syn_data: with_data.count() }
 }
 
 pub(super) fn is_given_up(connection: &ConnectionRecord) -> bool {

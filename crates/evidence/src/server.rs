@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::{Expectation, Observations, grown};
-use fastopen_contract::{Invalid, ListenerRecord, UpstreamRecord};
+use fastopen_contract::{ConnectionCounts, Invalid, ListenerRecord};
 
 impl Observations<'_> {
     /// Checks that the external server served until the load ended, and that the listeners in use have a Fast
@@ -29,7 +29,8 @@ impl Observations<'_> {
     }
 
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
-        let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
+        let Some(ConnectionCounts { connections, syn_data }) = self.server.map(|server| server.upstream)
+        else {
             return;
         };
         let active = grown(&self.counters.origins, "TCPFastOpenActive");

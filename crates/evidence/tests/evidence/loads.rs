@@ -1,8 +1,7 @@
 //! Tests when requests, data in SYNs, cookies, counters or the link make a load invalid.
 
 use fastopen_contract::{
-    Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,
-    UpstreamRecord,
+    Cached, ConnectionCounts, ConnectionRecord, EndEvidence, InvalidKind, ListenerRecord, ServerRecord,
 };
 use fastopen_evidence::{FASTOPEN_COUNTERS, given_up};
 
@@ -187,7 +186,7 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
     let listening = |fastopen_queue, connections| {
         let address = "0.0.0.0".parse().expect("it is an address");
         let listener = ListenerRecord { address, port: 80, fastopen_queue, connections, syn_data: 0 };
-        Some(ServerRecord { listeners: vec![listener], upstream: UpstreamRecord::default() })
+        Some(ServerRecord { listeners: vec![listener], upstream: ConnectionCounts::default() })
     };
     for (queue, connections, kinds) in [
         (Some(0), 2, &[InvalidKind::NoListenerQueue][..]),
@@ -213,7 +212,7 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
 fn a_servers_own_connections_carry_data_where_they_may_and_count_for_no_client() {
     let load = |arm: Load, connections, syn_data, active| {
         arm.with(|load| {
-            let upstream = UpstreamRecord { connections, syn_data };
+            let upstream = ConnectionCounts { connections, syn_data };
             load.server = Some(ServerRecord { listeners: Vec::new(), upstream });
             load.job.origins.upstream_tfo = true;
             load.counters.origins.insert("TCPFastOpenActive".into(), active);
@@ -300,7 +299,7 @@ fn connections_that_were_given_up_are_counted_apart_with_the_syn_data_that_the_o
         ..dropped.clone()
     };
     let counted = given_up(&[used, given_up_connection("b.test", 20), dropped, unsent]);
-    assert_eq!(counted, GivenUpRecord { connections: 2, syn_data: 1 });
+    assert_eq!(counted, ConnectionCounts { connections: 2, syn_data: 1 });
 }
 
 #[test]

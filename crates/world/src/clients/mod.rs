@@ -11,7 +11,6 @@ use fastopen_link::ip::Addresses;
 use fastopen_page::{PageUrl, Policy, Schemes, SyntheticPage};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
-use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::Authority;
 use rustls::ClientConfig;
 
@@ -97,8 +96,6 @@ pub struct Loaded {
     pub requests: Vec<RequestRecord>,
     /// The connections, in the order in which they were opened. The caller adds the origins' view later.
     pub connections: Vec<ConnectionRecord>,
-    /// The four-tuple of each connection; None if it is not known.
-    pub four_tuples: Vec<Option<FourTuple>>,
     /// The client's view of the DNS lookups. The caller adds the resolver's view later.
     pub lookups: Vec<LookupRecord>,
     /// The browser's own metrics; None for other clients.

@@ -53,7 +53,6 @@ pub fn load_results(
         unmatched,
         requests,
         connections: connections.records,
-        four_tuples: connections.four_tuples,
         lookups: lookups(loading, start_ns),
         browser: None,
     }
@@ -87,15 +86,14 @@ struct ConnectionRecords<'a> {
     /// Counts of the QUIC packets of each connection.
     packets: BTreeMap<FourTuple, Passed>,
     records: Vec<ConnectionRecord>,
-    four_tuples: Vec<Option<FourTuple>>,
     numbers: BTreeMap<FourTuple, usize>,
 }
 
 impl<'a> ConnectionRecords<'a> {
     fn new(loading: &'a Loading, start_ns: u64, opened: &[Opened], accepted: &[AcceptedConnection]) -> Self {
         let packets = loading.tap.map(ClientTap::seen).unwrap_or_default();
-        let (records, four_tuples, numbers) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut connections = Self { loading, start_ns, packets, records, four_tuples, numbers };
+        let (records, numbers) = (Vec::new(), BTreeMap::new());
+        let mut connections = Self { loading, start_ns, packets, records, numbers };
         let mut by_port: BTreeMap<(u16, SocketAddr), &AcceptedConnection> =
             accepted.iter().map(|one| ((one.four_tuple.client.port(), one.four_tuple.origin), one)).collect();
         // Connections over loopback stay within the client.
@@ -141,7 +139,6 @@ impl<'a> ConnectionRecords<'a> {
             self.numbers.insert(one.four_tuple, id);
         }
         let encrypted = accepted.is_some_and(|one| one.tls.is_some());
-        self.four_tuples.push(accepted.map(|one| one.four_tuple));
         self.records.push(ConnectionRecord {
             id,
             multiplexed: host.is_some_and(|(name, _)| loading.job.origins.http_of(name).is_multiplexed())
@@ -149,6 +146,7 @@ impl<'a> ConnectionRecords<'a> {
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),
             client_port,
+            four_tuple: accepted.map(|one| one.four_tuple),
             opened_ns: self.since_start(opened_ns),
             connected_ns: connected_ns.map(|at| self.since_start(at)),
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),

@@ -24,8 +24,8 @@ use crate::capture::{Capture, Packets};
 use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
-    BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    OriginTlsRecord, ServerRecord, UpstreamRecord, View,
+    BothEnds, ConnectionCounts, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan,
+    LoadRecord, LookupRecord, OriginTlsRecord, ServerRecord, View,
 };
 use crate::engine;
 use crate::evidence::{EarlyData, Expectation, Observations, given_up, judge};
@@ -243,8 +243,9 @@ impl Servers {
     ) -> fastopen_netns::Result<Option<ServerRecord>> {
         let Some(server) = &self.server else { return Ok(None) };
         let own = |one: &FourTuple| one.origin.port() == server::PORT;
-        let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().filter(own).collect();
-        let mut upstream = UpstreamRecord::default();
+        let wanted: BTreeSet<_> =
+            loaded.connections.iter().filter_map(|one| one.four_tuple).filter(own).collect();
+        let mut upstream = ConnectionCounts::default();
         for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip()).is_some()) {
             upstream.connections += 1;
             upstream.syn_data += usize::from(info.syn_data_acked());
@@ -343,8 +344,8 @@ impl<'w, 'a> Prepared<'w, 'a> {
         let link = link_before.iter().fold(link, LinkRecord::since);
         let cross = moved.zip(cross_before).map(|(moved, before)| moved.since(before));
         let mut samples = trace_taken.unwrap_or_default();
-        for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
-            let Some(four_tuple) = four_tuple else { continue };
+        for connection in &mut loaded.connections {
+            let Some(four_tuple) = &connection.four_tuple else { continue };
             connection.origin = evidence.get(four_tuple).copied().map(Into::into);
             if let Some(seen) = &mut connection.quic {
                 seen.origin = quic.get(four_tuple).copied().map(Into::into);
@@ -392,8 +393,8 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
         *due_ns = served.request.due_ns.min(*due_ns);
         *answered_ns = answered_ns.iter().copied().chain(served.written.first_byte_ns).min();
     }
-    for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
-        let Some(four_tuple) = four_tuple else { continue };
+    for connection in &mut loaded.connections {
+        let Some(four_tuple) = &connection.four_tuple else { continue };
         let (Some(tls), Some(seen)) = (&mut connection.tls, accepted.get(four_tuple)) else { continue };
         let held_ns = earliest.get(four_tuple).and_then(|&(due_ns, answered_ns)| {
             let answered_ns = answered_ns?;

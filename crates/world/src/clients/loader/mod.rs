@@ -19,7 +19,6 @@ use fastopen_page::{Action, ConnectionId, Event, Origin, ResourceState, Schedule
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::quic::Runtime;
-use fastopen_replay::sockets::FourTuple;
 use hyper::Request;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -200,13 +199,13 @@ impl PageLoad {
             Report::ResolverConnected(opened) => return self.resolver_connected(opened),
             Report::ResolverSecured(tls) => return self.resolver_secured(tls),
             Report::Connected(connection, opened) => {
-                self.loaded.four_tuples[connection.0] = Some(opened.four_tuple);
                 opened.complete(&mut self.loaded.connections[connection.0], self.loaded.start_ns);
                 Event::ConnectionEstablished(connection)
             }
             Report::Begun(connection, four_tuple) => {
-                self.loaded.connections[connection.0].client_port = Some(four_tuple.client.port());
-                self.loaded.four_tuples[connection.0] = Some(four_tuple);
+                let record = &mut self.loaded.connections[connection.0];
+                record.client_port = Some(four_tuple.client.port());
+                record.four_tuple = Some(four_tuple);
                 return;
             }
             Report::Ready(connection) => {
@@ -302,7 +301,6 @@ impl PageLoad {
             address: Some(address.ip()),
             ..ConnectionRecord::default()
         });
-        self.loaded.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
         // If the port number would be above 65,535, the kernel chooses the port.
@@ -452,7 +450,6 @@ impl PageLoad {
         if let Some(ToResolver { record, .. }) = stub_resolver.filter(|_| over_tcp) {
             let id = loaded.connections.len();
             loaded.connections.push(ConnectionRecord { id, ..record });
-            loaded.four_tuples.push(four_tuple);
         }
         for (resource, record) in loaded.requests.iter_mut().enumerate() {
             record.resource = resource;
@@ -469,8 +466,8 @@ impl PageLoad {
         }
         loaded.requests.retain(|record| scheduler.state(record.resource) != ResourceState::NotSelected);
         let (evidence, quic) = (shared.sockets.evidence(), shared.quic_table.evidence());
-        for (connection, four_tuple) in loaded.connections.iter_mut().zip(&loaded.four_tuples) {
-            let Some(four_tuple) = four_tuple else { continue };
+        for connection in &mut loaded.connections {
+            let Some(four_tuple) = &connection.four_tuple else { continue };
             connection.client = evidence.get(four_tuple).copied().map(Into::into);
             let seen = quic.get(four_tuple).copied();
             connection.quic = seen.map(|seen| QuicRecord { client: seen.into(), origin: None });

@@ -84,6 +84,7 @@ impl Opened {
     pub(super) fn complete(&self, record: &mut ConnectionRecord, start_ns: u64) {
         let at_ns = self.at_ns.saturating_sub(start_ns);
         record.client_port = Some(self.four_tuple.client.port());
+        record.four_tuple = Some(self.four_tuple);
         record.connected_ns = Some(at_ns);
         record.handshake_us = self.established.then(|| at_ns.saturating_sub(record.opened_ns) / 1000);
     }
