@@ -33,14 +33,20 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
+    /// Adds what the user can do about the failure.
+    #[must_use]
+    pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: remedy.into(), ..self }
+    }
+
     /// Returns the failure for an unavailable congestion control `name`. The remedy lists the available ones.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
         let loads = sysctl::get("kernel.modprobe").is_ok();
         let load = if loads { format!("; as root, modprobe tcp_{name} may load it") } else { String::new() };
-        let message = format!("this kernel has no congestion control {name}");
-        Self { fault: Fault::Input, message, remedy: format!("it has {known}{load}") }
+        Self::new(Fault::Input, format!("this kernel has no congestion control {name}"))
+            .with_remedy(format!("it has {known}{load}"))
     }
 }
 

@@ -70,12 +70,11 @@ impl UserAgent for CommandLine {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;
-        let opened = run.watch.connections(None).map_err(|error| Failure {
-            fault: Fault::Machine,
-            message: format!("reading the client's connections from the kernel: {error}"),
-            // Older kernels of the virtual engine do not report the connections.
-            remedy: "with the virtual engine, run fastopen kernel build".into(),
-        })?;
+        let opened = run.watch.connections(None);
+        let opened = opened.blame(Fault::Machine, "reading the client's connections from the kernel");
+        // Older kernels of the virtual engine do not report the connections.
+        let remedy = "with the virtual engine, run fastopen kernel build";
+        let opened = opened.map_err(|failure| failure.with_remedy(remedy))?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
         let loaded = seen_at_origins::load_results(loading, run.start_ns, &opened, plt_ns, run.unfinished);
         after();

@@ -76,10 +76,8 @@ impl Home {
         place: &str,
     ) -> Result<Started, Failure> {
         let started = Watch::start(command, first_port, self.restrictions(isolated));
-        started.map_err(|error| Failure {
-            fault: Fault::Machine,
-            message: format!("{place}: {error}"),
-            remedy: error.remedy().into(),
+        started.map_err(|error| {
+            Failure::new(Fault::Machine, format!("{place}: {error}")).with_remedy(error.remedy())
         })
     }
 

@@ -225,10 +225,9 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
         return Ok(Duration::from_secs(task.silence_s));
     };
     let seconds = text.to_str().and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
-    seconds.map(Duration::from_secs).ok_or_else(|| Failure {
-        fault: Fault::Input,
-        message: format!("{TIMEOUT_VARIABLE}: {text:?} is not a number of seconds"),
-        remedy: "use a whole number from 1, or unset it".into(),
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        Failure::new(Fault::Input, format!("{TIMEOUT_VARIABLE}: {text:?} is not a number of seconds"))
+            .with_remedy("use a whole number from 1, or unset it")
     })
 }
 
@@ -299,19 +298,13 @@ fn bodies_files(jobs: &[Job]) -> BTreeSet<&Path> {
 
 fn folder_failure(error: &io::Error) -> Failure {
     let place = std::env::temp_dir();
-    Failure {
-        fault: Fault::Machine,
-        message: format!("making a folder in {}: {error}", place.display()),
-        remedy: remedy_of(error).unwrap_or("free some space there, or set TMPDIR to another folder").into(),
-    }
+    Failure::new(Fault::Machine, format!("making a folder in {}: {error}", place.display()))
+        .with_remedy(remedy_of(error).unwrap_or("free some space there, or set TMPDIR to another folder"))
 }
 
 fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
-    Failure {
-        fault: Fault::Machine,
-        message: format!("starting the kernel {}: {error}", kernel.program.display()),
-        remedy: remedy_of(error).unwrap_or("build it again: fastopen kernel build --force").into(),
-    }
+    Failure::new(Fault::Machine, format!("starting the kernel {}: {error}", kernel.program.display()))
+        .with_remedy(remedy_of(error).unwrap_or("build it again: fastopen kernel build --force"))
 }
 
 fn boot_failure(message: String, memory_bytes: u64) -> Failure {

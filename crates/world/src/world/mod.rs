@@ -235,10 +235,9 @@ impl<'a> World<'a> {
     fn check(&self, measured: &Measured) -> Result<(), Failure> {
         let tolerance = &self.job.tolerance;
         let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
-        let off_world = |message: String| Failure {
-            fault: Fault::World,
-            message,
-            remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
+        let off_world = |message: String| {
+            let remedy = "the machine may be too busy: run fewer worlds in parallel (--jobs)";
+            Failure::new(Fault::World, message).with_remedy(remedy)
         };
         // A few handshakes do not show the median of a varying delay, so the tolerance includes all jitter.
         let ways = [&self.job.network.down, &self.job.network.up];
@@ -288,8 +287,8 @@ impl Network {
                 Engine::Host => "as root: modprobe ipv6; or boot without ipv6.disable=1",
                 Engine::Virtual => "fastopen kernel build",
             };
-            let message = "network.ip: this kernel has no IPv6".into();
-            return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
+            let failure = Failure::new(Fault::Machine, "network.ip: this kernel has no IPv6");
+            return Err(failure.with_remedy(remedy));
         }
         // Only the link in this program can emulate a middlebox.
         let by_kernel = match job.network.link {

@@ -182,8 +182,8 @@ impl World<'_> {
         let left = u64::from(CLIENT_ADDRESSES - first);
         if wanted > left {
             let message = format!("transactions: they need {wanted} client addresses, and {left} are left");
-            let remedy = "each cold transaction needs its own: use a lower rate or a shorter duration".into();
-            return Err(Failure { fault: Fault::Input, message, remedy });
+            let remedy = "each cold transaction needs its own: use a lower rate or a shorter duration";
+            return Err(Failure::new(Fault::Input, message).with_remedy(remedy));
         }
         let end = first + wanted as u16;
         self.next_address.set(end);

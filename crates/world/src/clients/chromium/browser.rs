@@ -88,10 +88,9 @@ pub(super) struct Browser {
 
 impl Browser {
     pub(super) fn start(loading: &Loading) -> Result<Self, Failure> {
-        let program = find().ok_or_else(|| Failure {
-            fault: Fault::Machine,
-            message: "client.kind: there is no chromium on this machine".into(),
-            remedy: "apt install chromium (as root)".into(),
+        let program = find().ok_or_else(|| {
+            Failure::new(Fault::Machine, "client.kind: there is no chromium on this machine")
+                .with_remedy("apt install chromium (as root)")
         })?;
         let making = "making a folder for the browser";
         let home = Home::make("chromium").blame(Fault::Machine, making)?;
