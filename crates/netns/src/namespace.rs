@@ -155,8 +155,7 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
         }
         let staged = format!("{STAGE}/{number}");
         fs::write(&staged, content).doing(|| format!("writing {staged}"))?;
-        mount(Some(staged.as_str()), *target, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            .doing(|| format!("binding a file over {target}"))
+        bind(Path::new(&staged), Path::new(target))
     });
     umount2(STAGE, MntFlags::empty()).doing(|| format!("unmounting {STAGE}"))?;
     bound
@@ -178,10 +177,10 @@ pub fn mount_temporary(place: &Path, bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(place, bytes, "1777")
 }
 
-/// Bind-mounts the file `from` over `to`. If `to` is a symbolic link, its target is covered.
-pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
-    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-        .doing(|| format!("showing {} as {}", from.display(), to.display()))
+/// Bind-mounts a file or folder over `to`. If `to` is a symbolic link, its target is covered.
+pub fn bind(from: &Path, to: &Path) -> Result<()> {
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
+        .doing(|| format!("mounting {} on {}", from.display(), to.display()))
 }
 
 /// Mounts the `/proc` of this PID namespace. If the kernel refuses, the outer namespace's `/proc` stays.

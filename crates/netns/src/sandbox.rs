@@ -22,7 +22,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, jump, load, return_action};
-use crate::namespace::{make_mounts_private, mount_new, mount_temporary, scratch};
+use crate::namespace::{bind, make_mounts_private, mount_new, mount_temporary, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
 /// Files that programs need: executables, libraries, fonts and certificates. Missing files are left out.
@@ -217,11 +217,6 @@ fn hide_private(folder: &Path, depth: usize) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn bind(from: &Path, to: &Path) -> Result<()> {
-    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
-        .doing(|| format!("mounting {} in the world", to.display()))
 }
 
 fn make_folder(path: &Path) -> Result<()> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::{self, CounterFiles};
-use fastopen_netns::namespace::{self, NetNs, bind_file, mount_temporary};
+use fastopen_netns::namespace::{self, NetNs, bind, mount_temporary};
 use fastopen_netns::process;
 use fastopen_netns::route::RouteSocket;
 use fastopen_netns::sandbox::View;
@@ -113,7 +113,7 @@ pub fn run_all(
     // The scripts' commands run in /bin/sh (system(3)), but use a redirection that only bash has (`&>`).
     let bash = Path::new("/bin/bash");
     if bash.exists() {
-        bind_file(bash, Path::new("/bin/sh"))?;
+        bind(bash, Path::new("/bin/sh"))?;
     }
     for script in &plan.scripts {
         let record = NetNs::create()?.run(|| Ok(run_script(plan, script, &folder)))??;
