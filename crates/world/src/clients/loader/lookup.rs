@@ -31,6 +31,7 @@ use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
 const QUERIES_MAX: u16 = 2;
+
 /// A finished DNS lookup.
 pub(super) struct Lookup {
     pub(super) host: String,
