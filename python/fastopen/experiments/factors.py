@@ -48,12 +48,12 @@ _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", q.RATE, "Rate to the client, or none.", paths=("down.rate_bit_per_s",),
-        example="2mbit,4mbit", default=_RATES.down,
+        example="2mbit,4mbit", default=_RATES.down, words={"none": "no limit down"},
         header="down\nMbit/s", phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", q.RATE, "Rate from the client, or none.", paths=("up.rate_bit_per_s",),
-        example="256kbit,1mbit", default=_RATES.up,
+        example="256kbit,1mbit", default=_RATES.up, words={"none": "no limit up"},
         header="up\nMbit/s", phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
@@ -66,9 +66,10 @@ _NETWORK: Final = (
     ),
     Factor(
         "queue", "network", q.QUEUE, "Size of the queue in each direction, or none for no limit.",
-        paths=("down.queue_bytes", "up.queue_bytes"), example="96kB,256kB",
+        paths=("down.queue_bytes", "up.queue_bytes"), words={"none": "a queue without a limit"},
         default_meaning="256 kB or 100 ms, the larger", header="queue\nkB", phrase="a queue of {} kB",
         label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"), natural=_default_queues,
+        example="96kB,256kB",
     ),
     Factor(
         "aqm", "network", q.TEXT,
@@ -94,6 +95,7 @@ _NETWORK: Final = (
         "cross", "network", q.CROSS,
         "Long TCP flows during each load: down=bulk, up=bulk, down=bulk+up=bulk, or none.",
         example="none,down=bulk,up=bulk", header="cross", phrase="cross traffic {}",
+        words={"none": "no cross traffic"},
     ),
     Factor(
         "extra_rtt", "network", q.EXTRA_RTTS, "Extra RTT of a host; repeatable.",
