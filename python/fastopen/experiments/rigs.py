@@ -162,7 +162,7 @@ class RigSpace:
         """Yield all rigs, those with the fewest conditions first. Sort rigs of equal size by `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
-            yield from sorted(chain.from_iterable(alike), key=order)
+            yield from sorted(map(self.ordered, chain.from_iterable(alike)), key=order)
 
     def neighbours(self, rig: Rig) -> list[Rig]:
         """Return all rigs that have one condition more than `rig`, or one condition with another value."""
@@ -202,7 +202,12 @@ class RigSpace:
         return [alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)]
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
-        return tuple(sorted(rig, key=self.properties.index))
+        """Return the rig with these conditions in the order of the file, so that each rig is one tuple."""
+        return tuple(sorted(rig, key=self._positions.__getitem__))
+
+    @cached_property
+    def _positions(self) -> dict[Property, int]:
+        return {one: number for number, one in enumerate(self.properties)}
 
     def reproduction(self, rig: Rig, page: str) -> Reproduction:
         """Return the experiments that repeat the published measurement of a page under the conditions in
@@ -260,10 +265,8 @@ class RigSpace:
             except InputError as error:
                 at_fault = self._at_fault(network, own, page, off=off)
                 names = " and ".join(f"{one.name} ({one.value})" for one in at_fault)
-                raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
-            if len(experiment.networks) != 1 or len(experiment.setups) != 1:
-                remedy = "a property has one value for each key"
-                raise InputError("a rig must be one network and one setup", self.source.place(KEY), remedy)
+                message = f"{names}: {error.message}" if names else error.message
+                raise InputError(message, error.place, error.remedy) from None
             rtt_us = round(experiment.networks[0].rtt_us * factor + 1000 * plus_ms)
             networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))
         assert networks, "an experiment has networks"
@@ -273,12 +276,16 @@ class RigSpace:
         document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)
-        return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
+        experiment = experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
+        if len(experiment.networks) != 1 or len(experiment.setups) != 1:
+            place, remedy = self.source.place(KEY), "give each key one value"
+            raise InputError("a rig must be one network and one setup", place, remedy)
+        return experiment
 
     def _at_fault(
         self, network: Network, own: Sequence[Property], page: str, *, off: bool
     ) -> Sequence[Property]:
-        for number in range(1, len(own)):
+        for number in range(len(own)):
             for some in combinations(own, number):
                 try:
                     self._experiment(network, some, page, off=off)
@@ -296,7 +303,8 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
         try:
             properties += map(Property.model_validate, _split_by_tfo_ms(one))
         except ValidationError as error:
-            raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
+            named = (isinstance(one, dict) and one.get("name")) or f"number {number + 1}"
+            raise input_errors(error, source.place(f"{KEY} {named}"))[0] from None
     properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
     _check(properties, base, source)
     others = {key: value for key, value in document.items() if key != KEY}

@@ -157,6 +157,8 @@ rtt_plus_ms = 2
             "x: the experiment has no page other",
         ),
         ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\nrtt_factor = 0', "greater than 0"),
+        ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\nrtt_factor = 0', "tried.toml: rig x: rtt_factor"),
+        ('[[rig]]\nvalue = "x"\nsource = "x"', "tried.toml: rig number 4: name"),
         ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\ntfo_ms = []', "tfo_ms"),
         ('[[rig]]\nname = "x"\nvalue = "x"\nsource = "x"\ntfo_ms = [5, -1]', "tfo_ms: -1 is too small"),
         ('[[rig]]\nname = "x"\nvalue = "x"', "source"),
@@ -186,6 +188,13 @@ set = { "origins.keep_alive" = false }
     with pytest.raises(InputError) as refused:
         space.reproduction(space.properties[-2:], "example")
     assert "HTTP (2) and close (each)" in str(refused.value)
+
+
+def test_a_property_with_several_values_of_a_key_is_named(tmp_path: Path) -> None:
+    more = '[[rig]]\nname = "names"\nvalue = "x"\nsource = "x"\nset = {"network.names" = ["none", "do53"]}'
+    space = space_of(tmp_path, more)
+    with pytest.raises(InputError, match=r"names \(x\): a rig must be one network and one setup"):
+        space.reproduction(space.properties[-2:], "example")
 
 
 def test_a_page_that_is_answered_later_takes_so_much_longer_at_its_servers() -> None:
