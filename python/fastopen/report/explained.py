@@ -115,9 +115,8 @@ def sentences(found: Explained) -> Iterator[str]:
         f" {best.agreeing} on the best rig. With a rig of its own for each cell, which explains nothing, at"
         f" least {found.reachable} would agree."
     )
-    share = f"{100 * AGREE_SHARE:.0f} %"
     yield (
-        f"Both page load times agree within {share} in {base.times_agreeing},"
+        f"Both page load times agree within {100 * AGREE_SHARE:.0f} % in {base.times_agreeing},"
         f" {found.sourced.times_agreeing} and {best.times_agreeing} of these cells."
     )
     properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
@@ -126,8 +125,10 @@ def sentences(found: Explained) -> Iterator[str]:
         f"Savings predicted: {found.predicted} of {cells} from the other cells, {found.predicted_pages} from"
         f" the other pages. Only these are explained; the rest may be fitted to noise."
     )
+    if idle := "; ".join(f"{one.name}: {one.value}" for one in found.without_effect):
+        yield f"Properties that changed no load: {idle}."
     yield (
-        f"{plural(len(found.tried), 'rig')} of {found.space.size} were compared, with"
+        f"{len(found.tried):,} of {plural(found.space.size, 'rig')} were compared, with"
         f" {plural(found.loads, 'load')} in virtual time."
     )
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
+from operator import attrgetter
 from statistics import fmean
 from typing import Final
 
@@ -15,30 +16,26 @@ from fastopen.contract import Job
 from fastopen.engines import VirtualEngine, find_program, kernels
 from fastopen.experiments import (
     BASELINE,
-    HEADLINE,
     ArmName,
-    EngineName,
     PublishedCell,
     derive_seed,
-    estimated_s,
-    make_plan,
 )
 from fastopen.experiments.rigs import Fitted, Rig, RigSpace
 from fastopen.pages import Page, load_chosen
 from fastopen.workflows.engines import maker_of
-from fastopen.workflows.explained import (
-    Explained,
-    Tried,
-    best_of,
-    published_findings,
-    sourced_rig,
-)
+from fastopen.workflows.explained import Explained, Tried, published_findings, sourced_rig
 from fastopen.workflows.known_times import KnownTimes, LoadTime
 from fastopen.workflows.page_on_rig import PageOnRig
 from fastopen.workflows.predicted import CellTimes
 
-# After this many requests (half a minute on two cores), a search tries only neighbours of the best rig.
+# A search loads pages under all rigs if that takes at most this many requests without fits: a minute or two.
+FULL_REQUESTS: Final = 150_000
+# Else, after this many requests (half a minute on two cores), it tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000
+# Such a search, with fits, takes about this many times the requests of the rigs with one property.
+ROUNDS: Final = 4
+# Processor time of a request in virtual time, in seconds.
+REQUEST_S: Final = 0.0008
 # Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
 # A search tries neighbours of the best rig, and others among this number of rigs with the fewest properties.
@@ -64,45 +61,41 @@ def explain(
     conditions are invalid or no figures are published, MachineError if no kernel for virtual time exists."""
     # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
     # Then load the neighbours of the best rig, which have one property more, less, or with another value.
-    cells = _cells(space)
-    program, kernel = find_program(), kernels.find()
+    full, _ = estimate(space, jobs=jobs)
+    cells, program, kernel = space.base_cells(), find_program(), kernels.find()
     known = KnownTimes(maker_of(program, kernel)) if known is None else known
     search = RigSearch(space, cells, VirtualEngine(program, kernel, jobs), watch, known)
-    base: Rig = ()
-    search.load([base, sourced_rig(space), *space.neighbours(base)])
-    while True:
+    new: list[Rig] = [(), sourced_rig(space), *space.neighbours(())]
+    while new:
+        search.load(new)
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)
         new = search.untried((*space.neighbours(best), *one_less))
         if not new:
             # If no neighbour is better, one that differs in several conditions of a page may be.
             new = search.untried(space.page_neighbours(best))
-        if not new and search.requests < SEARCH_REQUESTS:
-            # If none is better, another rig with few properties may be.
+        if not new and (full or search.requests < SEARCH_REQUESTS):
+            # If none is better, another rig may be. Those with few properties come first.
             new = [*islice(search.candidates, AT_ONCE)]
-        if not new:
-            break
-        search.load(new)
     return Explained(space, cells, tuple(search.tried.values()), published_findings(cells), search.loads)
 
 
-def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of possible rigs (test conditions of published figures), and the estimated seconds to
-    load pages under all of them. `jobs` is the number of networks emulated at once."""
-    _cells(space)  # raises InputError without published figures
-    each: dict[EngineName, int] = {
-        "virtual": VirtualEngine(find_program(), kernels.find(), jobs).parallel,
-        "host": 1,
-    }
-    changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
-    base = space.base.model_copy(update={**changes, "networks": space.networks})
-    total_s = 0.0
+def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[bool, float]:
+    """Return True if a search loads pages under all possible rigs (test conditions of published figures), and
+    the estimated seconds of the search. `jobs` is the number of networks emulated at once. Raises InputError
+    if no figures are published."""
+    if not space.base_cells():
+        raise InputError("has no published figures to compare with", space.source.name, "add [published]")
+    requests, usual = 0, 0
     for page in _pages(space):
+        of_rig = 2 * DRAWS * len(space.networks) * len(page.resources)
         of_page = {space.of_page((one,), page.name) for one in space.properties}
-        names = Counter(one.name for rig in of_page for one in rig)
-        rows = prod(1 + count for count in names.values())
-        total_s += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
-    return space.size, total_s
+        counts = Counter(one.name for rig in of_page for one in rig)
+        requests += of_rig * prod(1 + count for count in counts.values())
+        usual += of_rig * len(of_page) * ROUNDS
+    full = requests <= FULL_REQUESTS and space.size <= RIGS_MAX
+    parallel = VirtualEngine(find_program(), kernels.find(), jobs).parallel
+    return full, REQUEST_S * (requests if full else min(usual, requests)) / parallel
 
 
 def _pages(space: RigSpace) -> list[Page]:
@@ -110,22 +103,16 @@ def _pages(space: RigSpace) -> list[Page]:
     return [one.page for one in imported if space.cells_of(one.page.name)]
 
 
-def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
-    cells = space.base_cells()
-    if not cells:
-        raise InputError("has no published figures to compare with", space.source.name, "add [published]")
-    return cells
-
-
 @dataclass
 class RigSearch:
     """A search for the set of test conditions ("rig") that best reproduces the published times in `cells`.
     `tried` maps rigs to the results so far, and `known` contains times of earlier loads. `loads` and
-    `requests` count page loads and their requests so far, including known loads. `_keys` assigns a number to
-    each pair of a page and its conditions. `candidates` maps rigs to try, those with few conditions first, to
-    the numbers of their pages. `_loaded` maps such a number to the page's times, and to the published results
-    to which the page was fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a
-    page's name and the fitted property, such as `hosts`, to the page that was fitted last."""
+    `requests` count page loads and their requests so far, including known loads. Loads that several rigs
+    share count once: `_counted` has the keys of their jobs. `_keys` assigns a number to each pair of a page
+    and its conditions. `candidates` maps rigs to try, those with few conditions first, to the numbers of
+    their pages. `_loaded` maps such a number to the page's times, and to the published results to which the
+    page was fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a page's name
+    and the fitted property, such as `hosts`, to the page that was fitted last."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -135,6 +122,7 @@ class RigSearch:
     tried: dict[Rig, Tried] = field(default_factory=dict)
     loads: int = 0
     requests: int = 0
+    _counted: set[str] = field(default_factory=set)
     _keys: dict[tuple[str, Rig], int] = field(default_factory=dict)
     _loaded: dict[int, tuple[dict[PublishedCell, CellTimes], set[PublishedCell]]] = field(
         default_factory=dict
@@ -153,7 +141,7 @@ class RigSearch:
 
     @property
     def best(self) -> Tried:
-        return best_of([*self.tried.values()])
+        return min(self.tried.values(), key=attrgetter("rank"))
 
     def untried(self, rigs: Iterable[Rig]) -> list[Rig]:
         return [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
@@ -179,9 +167,7 @@ class RigSearch:
             fitted = {cell for network, cell in cells if network in row.fitted_to}
             self._loaded[key] = {cell: row.times(network) for network, cell in cells}, fitted
         # Other rigs whose pages were all loaded for rigs with the same properties need no loads of their own.
-        free = {
-            rig: keys for rig, keys in self.candidates.items() if all(key in self._loaded for key in keys)
-        }
+        free = {rig: keys for rig, keys in self.candidates.items() if self._loaded.keys() >= {*keys}}
         for rig, keys in (new | free).items():
             self.candidates.pop(rig, None)
             self.tried[rig] = self._tried(rig, keys)
@@ -192,12 +178,10 @@ class RigSearch:
         return [self._keys.setdefault(own, len(self._keys)) for own in owns]
 
     def _tried(self, rig: Rig, keys: Iterable[int]) -> Tried:
-        times: dict[PublishedCell, CellTimes] = {}
-        fitted: set[PublishedCell] = set()
-        for times_of_page, fitted_of_page in (self._loaded[key] for key in keys):
-            times |= times_of_page
-            fitted |= fitted_of_page
-        return Tried(rig, times, frozenset(fitted), frozenset(times).difference(self.cells))
+        pages = [self._loaded[key] for key in keys]
+        times = {cell: of_cell for of_page, _ in pages for cell, of_cell in of_page.items()}
+        fitted = frozenset(cell for _, fitted_of_page in pages for cell in fitted_of_page)
+        return Tried(rig, times, fitted, frozenset(times).difference(self.cells))
 
     def fit(self, rows: Sequence[PageOnRig]) -> None:
         """Change the number or size of each page's objects, or the number of its hosts, until its page load
@@ -242,18 +226,18 @@ class RigSearch:
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
                 # A rig may change nothing of a page's jobs. They would have the same results, so one runs.
-                key = self.known.key(job) or str(len(jobs))
+                key = self.known.key(job) or f"{len(self._counted)}.{len(jobs)}"
                 jobs.setdefault(key, job.model_copy(update={"id": key}))
                 places[key].append((row, network, of_load))
-        all_loads = self.loads + sum(len(job.loads) * len(places[key]) for key, job in jobs.items())
+        all_loads = self.loads + sum(len(job.loads) for key, job in jobs.items() if key not in self._counted)
         taken: defaultdict[tuple[PageOnRig, int, ArmName], list[float]] = defaultdict(list)
 
         def take(job: str, one: LoadTime) -> None:
-            for row, network, of_load in places[job]:
+            if job not in self._counted:
                 self.loads += 1
                 self.requests += one.requests
-                if one.plt_ns is not None:
-                    taken[row, network, of_load[one.load]].append(one.plt_ns / 1e6)
+            for row, network, of_load in places[job] if one.plt_ns is not None else ():
+                taken[row, network, of_load[one.load]].append(one.plt_ns / 1e6)
             self.watch(self.loads, all_loads)
 
         new: list[Job] = []
@@ -265,6 +249,7 @@ class RigSearch:
         with closing(self.engine.run(new, {})) as events:
             for key, one in self.known.keep(new, events):
                 take(key, one)
+        self._counted |= jobs.keys()
         return taken
 
 

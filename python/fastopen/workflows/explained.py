@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Final
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
@@ -85,14 +86,12 @@ class Explained:
     def sourced(self) -> Tried:
         """Return the load times measured under all test conditions that have a source, such as a paper that
         states the initial window, and under no other conditions."""
-        found = self.of(sourced_rig(self.space))
-        assert found is not None, "every search loads it"
-        return found
+        return self._by_rig[sourced_rig(self.space)]
 
     @cached_property
     def best(self) -> Tried:
         """Return the result for the test conditions with the best `rank` over all published figures."""
-        return best_of(self.tried)
+        return min(self.tried, key=attrgetter("rank"))
 
     def of(self, rig: Rig) -> Tried | None:
         """Return the result for a rig; None if it was not tried."""
@@ -137,6 +136,17 @@ class Explained:
     def _validation(self) -> CrossValidation:
         return CrossValidation(self.space, self.cells, {one.rig: one.times for one in self.tried})
 
+    @cached_property
+    def without_effect(self) -> list[Property]:
+        """Return the test conditions that changed no load time under any of the rigs tried."""
+        space, changing = self.space, set[Property]()
+        for rig in self.tried:
+            for one in rig.rig:
+                without = self.of(tuple(other for other in rig.rig if other != one))
+                if without and without.times != rig.times:
+                    changing.add(space.original(one))
+        return [one for one in space.properties if not (space.is_copy(one) or one in changing)]
+
     @property
     def reachable(self) -> int:
         """Return the number of published savings that any of the tried sets of test conditions reproduces."""
@@ -162,26 +172,23 @@ class Explained:
         )
         note = f"; its times cannot be as printed (fastopen audit: {faults})" if faults else ""
         note += f"; fastopen audit has a question ({questions})" if questions else ""
-        savings = {
-            one.rig: saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None
-        }
-        if not savings:
-            return f"no rig tried loads it{note}"
         giving = [one for one in self.tried if one.agrees(cell)]
         kept = [other for other in self.cells if self.best.agrees(other)]
         keeping = [one for one in giving if all(map(one.agrees, kept))]
-        nearest = min(
-            (savings[one.rig] for one in keeping or giving or self.tried if one.rig in savings),
-            key=lambda saving: abs(saving - cell.improvement_percent),
-        )
+        savings = (one.times[cell].saving_percent for one in keeping or giving or self.tried)
+        known = [saving for saving in savings if saving is not None]
+        if not known:
+            return f"no rig tried loads it{note}"
+        nearest = min(known, key=lambda saving: abs(saving - cell.improvement_percent))
+        such = f"(such as {nearest:.1f} %){note}"
         if keeping:
             return (
-                f"a rig gives it and loses no other saving, but fewer times agree or it assumes more"
-                f" (such as {nearest:.1f} %){note}"
+                f"a rig gives it and loses no other saving, but fewer times agree or it assumes more {such}"
             )
         if giving:
-            return f"only rigs that lose other cells give it (such as {nearest:.1f} %){note}"
-        return f"no rig of {len(self.tried)} tried reaches it: the nearest saves {nearest:.1f} %{note}"
+            return f"only rigs that lose other cells give it {such}"
+        tried = f"{len(self.tried):,} of {self.space.size:,}"
+        return f"no rig tried reaches it ({tried}): the nearest saves {nearest:.1f} %{note}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values, with the keys that docs/json.md lists."""
@@ -197,6 +204,7 @@ class Explained:
             "reachable": self.reachable,
             "rigs": len(self.tried),
             "rigs_possible": self.space.size,
+            "without_effect": [{"name": one.name, "value": one.value} for one in self.without_effect],
             "loads": self.loads,
             "best": {one.name: one.value for one in best.rig},
             "properties": [
@@ -264,8 +272,3 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
         if key in wanted and finding.kind in OF_TIMES:
             found.append((wanted[key], finding))
     return grouped(found)
-
-
-def best_of(tried: Sequence[Tried]) -> Tried:
-    """Return the result for the rig (test conditions) with the best `rank` over all published figures."""
-    return min(tried, key=lambda one: one.rank)

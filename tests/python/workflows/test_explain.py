@@ -11,18 +11,21 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
+from fastopen.common.user_files import read_toml
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.engines import Event, JobEnded, JobStarted, LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Maker
-from fastopen.experiments import PublishedCell, load_experiment, load_rigs
+from fastopen.experiments import PublishedCell, load_experiment, load_rigs, packaged_experiments
 from fastopen.experiments.rigs import Property, Rig, RigSpace
-from fastopen.workflows.explain import RigSearch, explain
+from fastopen.report.explained import sentences
+from fastopen.workflows.explain import RigSearch, estimate, explain
 from fastopen.workflows.explained import Explained, Tried, sourced_rig
 from fastopen.workflows.known_times import KnownTimes
 from fastopen.workflows.page_on_rig import PageOnRig
 from fastopen.workflows.predicted import CellTimes
 from places import GOLDEN
 
+DECLARED = [name for name, path in packaged_experiments().items() if "rig" in read_toml(path)]
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()
 
@@ -89,7 +92,7 @@ def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
     found = Explained(SPACE, CELLS, rigs, {}, 0)
     unreached = found.as_json()["unreached"]
     assert [one["rtt_ms"] for one in unreached] == [20, 100, 200]
-    assert all("no rig of 2 tried reaches it" in one["why"] for one in unreached)
+    assert all("no rig tried reaches it (2 of 128)" in one["why"] for one in unreached)
 
 
 def test_a_rig_that_gives_more_savings_than_the_best_is_not_hidden() -> None:
@@ -240,7 +243,9 @@ def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
     one, same = (PageOnRig(SPACE.reproduction((), page.name), page) for _ in range(2))
     found = search.run([(one, 0, ["off"], 1), (same, 0, ["off"], 1)])
     assert found == {(row, 0, "off"): [5.0] for row in (one, same)}
-    assert (len(engine.jobs), search.loads) == (1, 2)
+    assert (len(engine.jobs), search.loads) == (1, 1)
+    search.run([(one, 0, ["off"], 1)])
+    assert search.loads == 1, "a search counts a load once, even if several rigs share it"
 
 
 def test_jobs_of_an_earlier_search_do_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,17 +331,48 @@ def test_a_search_that_is_interrupted_keeps_the_times_of_its_jobs(
     assert (first, second) == (tuple(one for _, one in loads[:2]), None)
 
 
-def test_a_search_may_have_no_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="fake_engine")
+def _fake_engine(monkeypatch: pytest.MonkeyPatch) -> CountingEngine:
     engine = CountingEngine()
     monkeypatch.setattr("fastopen.workflows.explain.VirtualEngine", lambda *_: engine)
     monkeypatch.setattr("fastopen.workflows.explain.find_program", Path)
     monkeypatch.setattr("fastopen.workflows.explain.kernels", SimpleNamespace(find=lambda: None))
+    return engine
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_a_search_may_have_no_properties() -> None:
     watched: list[tuple[int, int]] = []
     space = replace(SPACE, properties=())
     found = explain(space, watch=lambda *counts: watched.append(counts), known=KnownTimes())
     assert ([one.rig for one in found.tried], space.size) == ([()], 1)
     assert watched == [(done, found.loads) for done in range(1, found.loads + 1)]
     assert (found.predicted, found.predicted_pages) == (found.base.agreeing, found.base.agreeing)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+@pytest.mark.usefixtures("fake_engine")
+def test_a_search_compares_each_rig_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastopen.workflows.explain.SEARCH_REQUESTS", 1000)
+    monkeypatch.setattr("fastopen.workflows.explain.RIGS_MAX", 2000)
+    space = load_rigs(name)
+    rigs = [one.rig for one in explain(space, known=KnownTimes()).tried]
+    assert len({*map(frozenset, rigs)}) == len(rigs) <= space.size
+
+
+@pytest.mark.parametrize(("name", "full"), [("cs244-2015", True), ("radhakrishnan2011", False)])
+@pytest.mark.usefixtures("fake_engine")
+def test_the_estimate_is_of_the_search_that_follows(name: str, full: bool) -> None:
+    everything, seconds = estimate(load_rigs(name))
+    assert (everything, 20 < seconds < 90) == (full, True)
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_properties_that_changed_no_load_are_named() -> None:
+    space = replace(SPACE, properties=SPACE.properties[:2])
+    found = explain(space, known=KnownTimes())
+    assert found.without_effect == [*space.properties]
+    assert "Properties that changed no load: delay: " in " ".join(sentences(found))
 
 
 @pytest.mark.usefixtures("kernel")
@@ -373,6 +409,7 @@ def test_rigs_whose_pages_were_all_loaded_are_compared_without_loads(
     text = (packaged / "palguyev.toml").read_text()
     (tmp_path / "costly.toml").write_text(text.replace('rig = "meissner"', "") + rigs)
     # The best rig is the base. A rig of two properties is not its neighbour, and is not tried by chance.
+    monkeypatch.setattr("fastopen.workflows.explain.FULL_REQUESTS", 0)
     monkeypatch.setattr("fastopen.workflows.explain.SEARCH_REQUESTS", 0)
     space = load_rigs(str(tmp_path / "costly.toml"))
     found = explain(space, known=KnownTimes())

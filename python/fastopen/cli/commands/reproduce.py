@@ -61,17 +61,17 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
     if settings.report:
         # Create the folder before the search, which takes a minute, so that a failure shows at once.
         make_folder(folder)
-    rigs, whole_s = estimate(space, jobs=settings.jobs)
+    full, seconds = estimate(space, jobs=settings.jobs)
     if not settings.quiet:
-        whole = f"all of them would take about {shown_duration(whole_s)}"
-        print_message(f"{rigs} rigs are declared; {whole}, and the search loads the most promising")
+        loaded = f"the search loads {'all' if full else 'the most promising'}"
+        print_message(f"{space.size:,} possible rigs: {loaded}, in about {shown_duration(seconds)}")
     last = monotonic()
 
     def watch(done: int, known: int) -> None:
         nonlocal last
         if not settings.quiet and monotonic() - last >= PACE_S:
             last = monotonic()
-            print_message(f"{done} of {known} loads")
+            print_message(f"{done:,} of {known:,} loads")
 
     found = explain(space, jobs=settings.jobs, watch=watch)
     if settings.json:
