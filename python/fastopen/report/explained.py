@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
         )
         for cell in found.cells
     )
-    note = "* fitted to this time without TFO; all else is predicted." if found.best.fitted else ""
+    note = "* fitted to this time without TFO; all else is computed." if found.best.fitted else ""
     return Grid(found.space.base.title, columns, rows, note, grouped=True).hoist_common_factors()
 
 
@@ -123,7 +123,7 @@ def sentences(found: Explained) -> Iterator[str]:
     yield f"The best rig: {properties}." if properties else "The best rig has no declared property."
     yield (
         f"Savings predicted: {found.predicted} of {cells} from the other cells, {found.predicted_pages} from"
-        f" the other pages. Only these are explained; the rest may be fitted to noise."
+        f" the other pages. Only these speak for the rig; the rest may be fitted to noise."
     )
     if idle := "; ".join(f"{one.name}: {one.value}" for one in found.without_effect):
         yield f"Properties that changed no load: {idle}."

@@ -170,7 +170,7 @@ class Explained:
         faults, questions = (
             ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
         )
-        note = f"; its times cannot be as printed (fastopen audit: {faults})" if faults else ""
+        note = f"; its times break a bound (fastopen audit: {faults})" if faults else ""
         note += f"; fastopen audit has a question ({questions})" if questions else ""
         giving = [one for one in self.tried if one.agrees(cell)]
         kept = [other for other in self.cells if self.best.agrees(other)]
