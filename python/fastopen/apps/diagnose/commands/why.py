@@ -13,6 +13,7 @@ from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
 from fastopen.apps.diagnose.why.machine import Machine, read_machine
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import plural
 
 PANEL: Final = "Real networks and programs"
@@ -88,17 +89,21 @@ def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
 def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Observation]) -> None:
     faults = [finding for finding in findings if finding.fault]
     found = f"TFO has {plural(len(faults), 'problem')} here" if faults else "No problem found"
-    print_line(f"{found}, by settings, listeners and counters {since}.")
+    print_line(f"{found} (settings, listeners, and counters {since}).")
     known: set[str] = {"none"}
-    for finding in [*faults, *(finding for finding in findings if not finding.fault)]:
-        mark = Text("problem  ", style="bold red") if finding.fault else Text("info     ", style="green")
-        print_line(Text.assemble("\n", mark, finding.says, "."))
-        for row in finding.rows:
-            if row.name not in known:
-                known.add(row.name)
-                print_line(Text.assemble(INDENT, (row.name, "bold"), f": {row.does}; effect: {row.costs}"))
-        if finding.todo:
-            print_line(f"{INDENT}to do: {finding.todo}")
+    ordered = [*faults, *(finding for finding in findings if not finding.fault)]
+    for todo, alike in grouped((finding.todo, finding) for finding in ordered).items():
+        for finding in alike:
+            mark = Text("problem  ", style="bold red") if finding.fault else Text("info     ", style="green")
+            print_line(Text.assemble("\n", mark, finding.says, "."))
+            causes = grouped((row.costs, row) for row in finding.rows if row.name not in known)
+            for costs, rows in causes.items():
+                for row in rows:
+                    print_line(Text.assemble(INDENT, (row.name, "bold"), f": {row.does}"))
+                print_line(f"{INDENT}  effect: {costs}")
+                known.update(row.name for row in rows)
+        if todo:
+            print_line(f"{INDENT}to do: {todo}")
     print_line("")
     for unseen in machine.unseen:
         print_line(f"could not check: {unseen}")
@@ -112,4 +117,4 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
     if machine.cookies is not None:
         print_line(f"cookies stored for {plural(machine.cookies, 'server')}")
     shown = ", ".join(f"{name} {value}" for name, value in _of_interest(counted).items())
-    print_line(f"counters {since}: {shown or 'none'}")
+    print_line(f"counters: {shown or 'none'}")
