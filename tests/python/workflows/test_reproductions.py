@@ -194,13 +194,13 @@ def test_ours_is_compared_with_theirs_and_with_the_bound(palguyev: Results, tfo:
 def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguyev: Results) -> None:
     one = discrepancies(palguyev)[2]
     assert one.headline is not None
-    roomy = replace(one.headline, bound=Bound(800.0, 1000.0))
+    roomy = replace(one.headline, bound=Bound(800.0, 1000.0, 80.0))
     labels = replace(one, published=cell(1.0, 0.7, 30), headline=roomy).labels
     assert labels == (Label.THEIRS_MORE,)
 
 
 def test_a_measured_improvement_above_its_bound_is_marked_in_the_figure(palguyev: Results) -> None:
-    tight = [replace(cell, bound=Bound(1.0, 1000.0)) for cell in palguyev.cells]
+    tight = [replace(cell, bound=Bound(1.0, 1000.0, 0.1)) for cell in palguyev.cells]
     for results, marked in ((palguyev, False), (replace(palguyev, cells=tight), True)):
         figure = published_comparison(RunAnalysis(results, Attribution({}, {}), None))
         assert figure is not None

@@ -39,12 +39,6 @@ CHANGE_MIN_MS: Final = 1.0
 MOVED_MIN: Final = 0.5
 # If the saving grows by less than this, in ms per ms of RTT, TFO saves less than one handshake in sequence.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on a page's content, by the least fraction of the PLT that handshakes on the critical path take.
-CONTENT_VERDICTS: Final = (
-    (0.10, "It suits TFO well"),
-    (0.04, "It suits TFO somewhat"),
-    (0.0, "It suits TFO little"),
-)
 # Waits for a free connection are not mentioned if they take a smaller fraction of the page load time.
 READY_MIN: Final = 0.01
 # Handshakes are slow if they take this many round trips on average. On an idle link, a handshake takes one.
@@ -90,7 +84,9 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         ),
         "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
-        "Does the content suit TFO?": _content(results.pages[page], next(iter(curves.values()))),
+        "Which handshakes does the page wait for?": _content(
+            results.pages[page], next(iter(curves.values()))
+        ),
         "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
@@ -128,8 +124,8 @@ def _timing(place: Place) -> Iterator[str]:
     changes = _changes_ms(before, after)
     if before is None or after is None or not changes:
         return
-    several = before.loads > 1 or after.loads > 1
-    of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
+    loads = " and ".join(dict.fromkeys(map(str, (before.loads, after.loads))))
+    of_loads = "" if loads == "1" else f" (means of {loads} loads)"
     in_all_ms = after.plt_ms - before.plt_ms
     pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
     rest = change(in_all_ms - sum(changes.values()))
@@ -137,8 +133,8 @@ def _timing(place: Place) -> Iterator[str]:
     shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
     grows = shorter_ms > 0 and changes.get(Kind.TRANSFER, 0.0) > 0
     why = "; transfer grows if requests that begin earlier share the link" if grows else ""
-    in_all = f"{change(in_all_ms)} in all{of_loads}{why}"
-    yield f"With TFO the critical path {place.where} has {of_path}, {in_all}."
+    in_all = f"{change(in_all_ms)} in all{of_loads}"
+    yield f"With TFO the critical path {place.where} changes by {in_all}: {of_path}{why}."
     if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
         yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
@@ -218,7 +214,7 @@ def _other_time(first: Place, last: Place) -> str:
 def _content(page: Page, places: list[Place]) -> Iterator[str]:
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
-        f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
+        f"The page has {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
         f" {plural(len(domains), 'registrable domain')}, {size(page.body_bytes())} of content,"
         f" {size(page.body_bytes() / len(page.resources))} a response on average."
     )
@@ -233,12 +229,10 @@ def _content(page: Page, places: list[Place]) -> Iterator[str]:
         f" ({plural(len(page.resources) / max(last_path.connections, 1), 'request')} on each, on average),"
         f" and the critical path {last.where} waits for {plural(last_path.handshakes, 'handshake')}."
     )
-    part = last_path.share(Kind.HANDSHAKE)
     shares = f"{share(first_path.share(Kind.HANDSHAKE))} of the page load time {first.where}"
     if last is not first:
-        shares += f" and {share(part)} {last.where}"
-    verdict = next(words for least, words in CONTENT_VERDICTS if part >= least)
-    yield f"{verdict}: these handshakes take {shares}."
+        shares += f" and {share(last_path.share(Kind.HANDSHAKE))} {last.where}"
+    yield f"These handshakes take {shares}."
     yield from _slow_handshakes(known)
     ready_ms, plt_ms = last_path.ready_ms, last_path.plt_ms
     if ready_ms >= READY_MIN * plt_ms:
@@ -272,7 +266,7 @@ def _third_parties(page: Page) -> str:
     largest, count = next(iter(others.items()))
     total = sum(others.values())
     requests = len(page.resources)
-    domains = f"{len(others)} other domains, most of them ({count}) for {largest}"
+    domains = f"{len(others)} other domains, {largest} most often ({count})"
     return (
         f"{total} of its {requests} requests ({share(total / requests)}) leave {own} for"
         f" {domains if len(others) > 1 else largest}."
@@ -304,22 +298,21 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
             for kind, by in _changes_ms(pair.place.baseline_path, pair.place.headline_path).items()
             if kind is not Kind.HANDSHAKE and by < 0
         ]
-        return excess_sentence(pair.place.name, pair.place.baseline, pair.headline, shorter)
-    saved, why = "none", HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else ""
+        return excess_sentence(pair.place.where, pair.place.baseline, pair.headline, shorter)
+    saved = "none of them" + (HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else "")
     if pair.saved_ms > 0 and change(pair.saved_ms) != change(0):
-        saved, why = f"{time(pair.saved_ms)} ({share(pair.saved_ms / bound.ms)})", ""
-    most = f"{time(bound.ms)} ({percent(bound.percent)})"
-    place = capitalised(pair.place.where)
-    return f"{place}, TFO saved {saved} of the {most} that handshakes in a row took{why}."
+        saved = f"{time(pair.saved_ms)} of them ({share(pair.saved_ms / bound.ms)})"
+    took = f"{time(bound.ms)}, {percent(bound.percent)} of page load time"
+    return f"{capitalised(pair.place.where)}, handshakes in a row took {took}; TFO saved {saved}."
 
 
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
     """Return a sentence on why TFO saved more time than the handshakes took, or an empty string if it did
-    not. `where`: the network and settings, such as `20 ms`. `baseline` and `result`: the results without and
-    with TFO. `shorter`: phrases on other waits that TFO shortened."""
-    if not result.beats_bound or result.bound is None or result.saved_ms is None:
+    not. `where`: the network and settings, such as `at 20 ms`. `baseline` and `result`: the results without
+    and with TFO. `shorter`: phrases on other waits that TFO shortened."""
+    if not result.beats_bound or result.bound is None:
         return ""
     assert result.improvement_percent is not None
     causes = list(shorter)
@@ -328,10 +321,9 @@ def excess_sentence(
             f"{plural(fewer, 'segment')} fewer per load {'was' if fewer == 1 else 'were'} retransmitted"
         )
     return (
-        f"At {where}, {decapitalised(result.cell.arm.condition)}, TFO saves"
-        f" {percent(result.improvement_percent)}"
-        f" ({time(result.saved_ms)}), more than the {percent(result.bound.percent)}"
-        f" ({time(result.bound.ms)}) that handshakes in a row took:"
+        f"{capitalised(where)}, {decapitalised(result.cell.arm.condition)}, TFO saves"
+        f" {percent(result.improvement_percent)}, more than the {percent(result.bound.percent)} of page load"
+        f" time that handshakes in a row took:"
         f" {listed(causes) if causes else 'something else took less time as well'}."
     )
 
@@ -355,4 +347,4 @@ def _because(pairs: list[_Pair]) -> str:
         return ""
     part = mean(path.share(Kind.HANDSHAKE) for path in paths)
     count = mean(path.handshakes for path in paths)
-    return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load"
+    return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its time"

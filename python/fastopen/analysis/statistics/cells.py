@@ -9,7 +9,6 @@ Invalid loads are counted, but no other figure includes them. Only the last atte
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import attrgetter
 from statistics import median, quantiles
 from typing import Final
@@ -62,7 +61,8 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound on the saving, equal for all arms; None over QUIC or if no baseline load has a PLT."""
+    """The upper bound on the saving, from the baseline's loads of the pairs, or from all its loads for the
+    baseline itself; None without such loads and over QUIC."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -163,11 +163,6 @@ class _Loads:
     def middle(self, name: str) -> float | None:
         return median(map(attrgetter(name), self.valid)) if self.valid else None
 
-    @cached_property
-    def bound(self) -> Bound | None:
-        """Return the upper bound on the time that TFO can save. Use it only for loads without TFO."""
-        return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
-
 
 def _result(
     cell: Cell, loads: _Loads, baseline: _Loads, asked: int, *, without_chance: bool, vary: bool
@@ -184,6 +179,7 @@ def _result(
         interval = next(((exact, exact) for exact in improvements.values()), None)
     else:
         interval = median_interval([*improvements.values()])
+    compared = [load for load in baseline.valid if load.repeat in plts]
     return CellResult(
         cell=cell,
         loads=len(loads.counted),
@@ -196,7 +192,7 @@ def _result(
         connections=loads.total("connections"),
         syn_data_connections=loads.total("syn_data_connections"),
         saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
-        bound=baseline.bound,
+        bound=savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), compared)]),
         retransmitted=loads.middle("retransmitted"),
         plts_ms=plts,
         improvements_percent=improvements,
