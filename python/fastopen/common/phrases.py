@@ -17,10 +17,13 @@ def time(milliseconds: float) -> str:
 
 
 def times(low_ms: float, high_ms: float) -> str:
-    """Format a time range in one unit: `62 to 410 ms`, `0.98 to 1.71 s`, or `62 ms` if the ends are equal."""
+    """Format a time range: `62 to 410 ms`, `0.98 to 1.71 s`, `13 ms to 1.71 s`, or `62 ms` if the ends are
+    equal."""
     low, high = time(low_ms), time(high_ms)
     if low == high:
         return low
+    if 0 <= low_ms < 100 and high_ms >= 1000:
+        return f"{low} to {high}"
     if max(abs(low_ms), abs(high_ms)) >= 1000:
         low, high = (f"{MINUS if end < 0 else ''}{abs(end) / 1000:.2f}{NBSP}s" for end in (low_ms, high_ms))
     return f"{low.partition(NBSP)[0]} to {high}"
@@ -49,6 +52,16 @@ def span(values: Sequence[float], unit: str) -> str:
     return f"{' to '.join(ends)}{NBSP}{unit}"
 
 
+def ends(percents: Sequence[float]) -> str:
+    """Format the range of percentages with signs, such as `-0.3 to +3.7 %`, or `+3.7 %` if both are equal."""
+    return f"{' to '.join(dict.fromkeys(map(with_sign, (min(percents), max(percents)))))}{NBSP}%"
+
+
+def sizes(counts: Sequence[float]) -> str:
+    """Format the sizes of samples: `n 8`, or `n 4 to 5` if they differ."""
+    return f"n{NBSP}{' to '.join(dict.fromkeys(f'{count:g}' for count in (min(counts), max(counts))))}"
+
+
 def with_sign(value: float, digits: int = 1) -> str:
     """Format a number with its sign and `digits` decimal places: `+3.7`, `-3.7` (with U+2212) or `0.0`."""
     rounded = round(value, digits)
@@ -64,40 +77,24 @@ def nonzero_with_sign(value: float) -> str:
     return next((text for digits in (1, 2) if (text := with_sign(value, digits))[0] != "0"), "<0.01")
 
 
-def saves(values: Sequence[float]) -> str:
-    """Format savings in percent as a verb phrase: `saves 1.0 to 2.8 %`, or `adds 3.0 %` if they are negative,
-    or `changes page load time by -2.8 to +5.1 %` if some are negative and others positive."""
-    low, high = round(min(values), 1), round(max(values), 1)
-    if low < 0 < high:
-        return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
-    return f"{'adds' if low < 0 else 'saves'} {span([*map(abs, values)], '%')}"
-
-
 def share(fraction: float) -> str:
     """Format a fraction as a percentage: `12 %` for 0.12. Below 10 %, use one decimal place: `1.2 %`."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
-def gain(improvement_percent: float) -> str:
-    """Format a saving of time in percent: `3.7 % shorter`, `3.7 % longer` for -3.7, `unchanged` for 0."""
-    if abs(improvement_percent) < 0.05:
-        return "unchanged"
-    return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
-
-
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format the confidence interval `span`: `95 % interval 3.1 to 4.4, n 8`. `pairs` is n, the number of
+    """Format the confidence interval `span`: `95 % interval +3.1 to +4.4, n 8`. `pairs` is n, the number of
     pairs of page loads. If `span` is None, return `n 2, too few for an interval`.
 
-    With `of_draws`, `span` is the middle 90 % of `pairs` random results: `90 % of 50 draws 3.1 to 4.4`."""
+    With `of_draws`, `span` is the middle 90 % of `pairs` samples: `90 % of 50 samples +3.1 to +4.4`."""
     if span is None:
         return f"n {pairs}, too few for an interval"
-    ends = f"{signed(span[0])} to {signed(span[1])}"
+    hull = f"{with_sign(span[0])} to {with_sign(span[1])}"
     if of_draws:
-        return f"90{NBSP}% of {pairs} draws {ends}"
-    return f"{100 * confidence:.0f}{NBSP}% interval {ends}, n{NBSP}{pairs}"
+        return f"90{NBSP}% of {pairs} samples {hull}"
+    return f"{100 * confidence:.0f}{NBSP}% interval {hull}, n{NBSP}{pairs}"
 
 
 def size(count: float) -> str:

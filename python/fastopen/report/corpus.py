@@ -1,6 +1,6 @@
 """Report the savings over a corpus of pages, and the properties of pages that correlate with savings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fastopen.analysis.statistics import PROPERTIES, Correlation, Distribution, Effect, Results
@@ -41,21 +41,12 @@ def corpus_sentences(results: Results) -> Iterator[str]:
         yield (
             f"{where} TFO saves {with_sign(middle)} % of the median page, {with_sign(low)} to"
             f" {with_sign(high)} % of nine in ten; {slower or 'none'} of {len(one.savings)} pages"
-            f" {'are' if slower > 1 else 'is'} slower. {middle_pages_sentence(one.savings)}{without}"
+            f" {'are' if slower > 1 else 'is'} slower.{without}"
         )
         if one.strongest:
             yield f"The saving {_correlation_clause(one.strongest[:NAMED])}."
         elif one.correlations:
             yield "No known property of these pages correlates with the saving for certain."
-
-
-def middle_pages_sentence(savings: Mapping[str, float]) -> str:
-    """Return a sentence that names the page with the median saving or, for an even number of pages, the two
-    pages next to the median: `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`"""
-    ordered = sorted(savings, key=savings.__getitem__)
-    middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
-    named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
-    return f"In the middle {'are' if len(middle) > 1 else 'is'} {named}."
 
 
 def pages_described_singly(results: Results) -> list[str]:

@@ -9,7 +9,7 @@ from fastopen.report.corpus import pages_described_singly
 from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.result_tables import all_grids
-from fastopen.report.summary import other_findings, summarise_run
+from fastopen.report.summary import findings_by_page, summarise_run
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
@@ -28,13 +28,15 @@ def markdown(analysis: RunAnalysis) -> str:
 def _lines(analysis: RunAnalysis) -> Iterator[str]:
     results, summary = analysis.results, summarise_run(analysis.results)
     yield f"# {escaped(results.experiment.title or results.experiment.name)}"
-    yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
+    verdict = " ".join((summary.headline, *summary.verdict))
+    yield f"\n**{escaped(verdict)}** {escaped(' '.join(summary.sentences))}"
     yield "\n## Results"
-    yield from (f"\n{escaped(sentence)}" for sentence in sentences_on_pages(results))
+    findings, shared = findings_by_page(results, list(results.pages))
+    yield from (f"\n{escaped(sentence)}" for sentence in (*sentences_on_pages(results), *shared))
     for grid in all_grids(analysis):
         yield from table(grid)
         if grid.title in results.pages:
-            yield from (f"\n{escaped(one.sentence)}" for one in other_findings(results, grid.title))
+            yield from (f"\n{escaped(one.sentence)}" for one in findings[grid.title])
     yield "\n## Answers"
     for page in pages_described_singly(results):
         yield f"\n### {escaped(page)}"

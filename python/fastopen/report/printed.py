@@ -16,17 +16,18 @@ from fastopen.analysis.statistics import (
     half_width_percent,
     pairs_needed,
 )
+from fastopen.common.grid import Grid
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, tabled
 from fastopen.experiments import CONTROL, Experiment, Role, treatments_of
 from fastopen.report.corpus import corpus_grids, corpus_sentences
-from fastopen.report.findings import Severity, page_findings
-from fastopen.report.findings.surprises import https_in_the_clear, surprises_of_pages
+from fastopen.report.findings import Finding, Severity, page_findings
+from fastopen.report.findings.surprises import surprises_of_pages
 from fastopen.report.findings.verdict import of_arm
 from fastopen.report.published import comparison_sentences, published_grid
-from fastopen.report.result_tables import column_notes, page_grids, paper_grid, spread_note
-from fastopen.report.summary import other_findings, savings_by_name, summarise_run
+from fastopen.report.result_tables import column_notes, first_grids, page_grids, paper_grid, spread_note
+from fastopen.report.summary import findings_by_page, savings_by_name, summarise_run
 
 # The maximum number of pages with a table each. More pages share a table, with rows for page and network.
 PAGES_APART: Final = 8
@@ -59,20 +60,20 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     pages = [page for page in results.pages if page in loaded]
     summary, published = summarise_run(results), published_grid(results)
     yield from filled([summary.headline], width, "bold")
-    if published.rows and len(pages) == 1:
-        yield from filled(summary.sentences[:1], width)
+    yield from filled(filter(None, [" ".join(summary.verdict)]), width)
     yield Text()
-    if results.distributions:
-        yield from _of_corpus(results, width)
-    elif len(pages) <= PAGES_APART:
-        for page in pages:
-            yield from _of_page(results, page, width)
+    shared: list[str] = []
+    if not results.distributions and len(pages) <= PAGES_APART:
+        findings, shared = findings_by_page(results, pages)
+        common, grids = first_grids(results, pages)
+        yield from (*filled([common], width), Text()) if common else ()
+        for page, grid in grids.items():
+            yield from _of_page(results, page, grid, findings[page], width)
     else:
         yield from _of_pages(results, pages, width)
     if len(pages) > 1:
         yield Text("Both pages" if len(pages) == 2 else f"All {len(pages)} pages", "bold")
-        yield from filled(summary.sentences, width)
-        yield from filled(https_in_the_clear(results, pages), width)
+        yield from filled((*summary.sentences, *shared, *surprises_of_pages(results, pages)), width)
         yield Text()
     if published.rows:
         yield from tabled(published, width)
@@ -84,32 +85,27 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    yield from tabled(paper_grid(results, pages), width)
-    for page in pages:
-        warnings = page_findings(results, page, severity="warning")
-        yield from filled([f"{page}: {one.sentence}" for one in warnings], width, *STYLES["warning"])
-    yield from filled(surprises_of_pages(results, pages), width)
-    yield from filled(_extremes(results), width)
-    yield from filled(["The saving of each page and its reason: fastopen report."], width, "dim")
+    for grid in (
+        corpus_grids(results, places=PLACES_PRINTED)
+        if results.distributions
+        else [paper_grid(results, pages)]
+    ):
+        yield from tabled(grid, width)
+    yield from filled([*corpus_sentences(results), *_extremes(results)], width)
+    yield from _warnings(results, pages, width)
+    words = "More on each page: fastopen report; for programs: --json, fastopen report -f csv."
+    yield from filled([words], width, "dim")
     yield Text()
 
 
-def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    pages = list(results.pages)
-    for grid in corpus_grids(results, places=PLACES_PRINTED):
-        yield from tabled(grid, width)
-    yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
-    yield from filled(_extremes(results), width)
+def _warnings(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
     warnings = [one for page in pages for one in page_findings(results, page, severity="warning")]
-    for exceeding, what in ((True, "exceed their bound"), (False, "have loads that need a look")):
+    for exceeding, what in ((True, "exceed their bound"), (False, "have invalid or missing loads")):
         if found := [one for one in warnings if (one.kind == "beyond_bound") is exceeding]:
             names = list(dict.fromkeys(one.subject for one in found))
             first = f"{found[0].subject}: {found[0].sentence}"
             words = f"{plural(len(names), 'page')} {what}: {some(names)}. {first}"
             yield from filled([words], width, *STYLES["warning"])
-    words = "A row for each page: fastopen report; for programs: --json, fastopen report -f csv."
-    yield from filled([words], width, "dim")
-    yield Text()
 
 
 def _extremes(results: Results) -> Iterator[str]:
@@ -127,12 +123,13 @@ def _extremes(results: Results) -> Iterator[str]:
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
-def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
-    first, *others = page_grids(results, page)
+def _of_page(
+    results: Results, page: str, first: Grid, findings: Sequence[Finding], width: int
+) -> Iterator[RenderableType]:
     yield from tabled(first, width)
-    for finding in other_findings(results, page):
+    for finding in findings:
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
-    for grid in others:  # the note of the first grid is printed below all pages
+    for grid in page_grids(results, page)[1:]:  # the first grid's note is printed below all pages
         yield Text()
         yield from tabled(grid, width)
         yield from filled([grid.note], width, "dim")

@@ -49,6 +49,8 @@ from fastopen.report.published import published_grid
 from fastopen.report.shared_columns import MISSING, cell_columns, factor_entry, known, time_in
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
+# The text between the parts of a subtitle.
+PARTED: Final = "  "
 # Factors that change how many bytes a client sends first, or how many bytes fit into a SYN.
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
@@ -64,13 +66,24 @@ def page_grids(results: Results, page: str) -> list[Grid]:
     return [first, *(grid for grid in others if grid.rows)]
 
 
+def first_grids(results: Results, pages: Sequence[str]) -> tuple[str, dict[str, Grid]]:
+    """Return the parts of the subtitle that all pages share, and the first table of each page without them.
+    If there is only one page, its table keeps its subtitle."""
+    grids = {page: page_grids(results, page)[0] for page in pages}
+    parts = {page: grid.subtitle.split(PARTED) for page, grid in grids.items()}
+    first, *others = parts.values() if len(parts) > 1 else [[]]
+    common = [part for part in first if all(part in one for one in others)]
+    own = {page: PARTED.join(one for one in ones if one not in common) for page, ones in parts.items()}
+    return PARTED.join(common), {page: replace(grid, subtitle=own[page]) for page, grid in grids.items()}
+
+
 def result_grid(results: Results, page: str) -> Grid:
     """Return the main table of a page, with a row for each combination of network and settings: page load
     times with and without TFO, savings, connections with SYN data, and the number of valid loads."""
     grid = _results_of(results, [page])
     initiators = {"inferred": "all", "mixed": "some"}.get(results.pages[page].initiators)
     made = f"({initiators} request dependencies are inferred)" if initiators else ""
-    return replace(grid, title=page, subtitle="  ".join(filter(None, (grid.subtitle, made))))
+    return replace(grid, title=page, subtitle=PARTED.join(filter(None, (grid.subtitle, made))))
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:

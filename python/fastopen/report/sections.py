@@ -14,8 +14,8 @@ from fastopen.report.figures import Figure
 from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences, published_grid
-from fastopen.report.result_tables import column_notes, detail_grids, fixed_rates, page_grids, paper_grid
-from fastopen.report.summary import other_findings, summarise_run
+from fastopen.report.result_tables import column_notes, detail_grids, first_grids, fixed_rates, paper_grid
+from fastopen.report.summary import findings_by_page, summarise_run
 from fastopen.report.templates import environment
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
@@ -46,20 +46,23 @@ def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
 def _results(analysis: RunAnalysis) -> dict[str, Any]:
     results = analysis.results
     corpus = list(corpus_grids(results))
+    names = [] if corpus else list(results.pages)
+    findings, shared = findings_by_page(results, names)
+    common, grids = first_grids(results, names)
     pages: list[dict[str, Any]] = [
         {
             "name": name,
-            "grid": page_grids(results, name)[0].main_results_first(),
-            "findings": list(other_findings(results, name)),
+            "grid": grid.main_results_first(),
+            "findings": findings[name],
         }
-        for name in (() if corpus else results.pages)
+        for name, grid in grids.items()
     ]
     if corpus:
         pages = [{"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}]
     notes = {page["grid"].note for page in pages}
     return {
         "corpus": corpus,
-        "sentences": list(sentences_on_pages(results)),
+        "sentences": [*filter(None, [common]), *sentences_on_pages(results), *shared],
         "pages": pages,
         "common_note": notes.pop() if len(notes) == 1 else "",
         "columns": " ".join(column_notes(results)),

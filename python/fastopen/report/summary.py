@@ -9,9 +9,15 @@ from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of
 from fastopen.analysis.statistics.protocols import over_quic
-from fastopen.common.phrases import gain, listed, plural, span, times
+from fastopen.common.grouping import grouped
+from fastopen.common.phrases import (
+    decapitalised,
+    ends,
+    listed,
+    plural,
+    times,
+)
 from fastopen.experiments import Arm, treatments_of
-from fastopen.report.corpus import middle_pages_sentence
 from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
@@ -27,9 +33,9 @@ from fastopen.report.published import agreement
 
 # Phrases for the number of cells with each effect.
 COUNTED: Final = {
-    Effect.REDUCES: "{} with a gain",
+    Effect.REDUCES: "{} faster",
     Effect.NONE: "{} without a difference",
-    Effect.INCREASES: "{} with a loss",
+    Effect.INCREASES: "{} slower",
     Effect.UNCLEAR: "{} uncertain",
     Effect.UNKNOWN: "{} with too few valid repeats",
 }
@@ -37,11 +43,12 @@ COUNTED: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The beginning of a report: the verdict on TFO or, if figures are published, the agreement with them
-    (`headline`), its tone (`good`, `bad` or `quiet`), supporting sentences, and key figures."""
+    """The beginning of a report: the verdict or the agreement with published figures (`headline`), its tone
+    (`good`, `bad` or `quiet`), the rest of the verdict, supporting sentences, and key figures."""
 
     headline: str
     tone: str
+    verdict: tuple[str, ...]
     sentences: tuple[str, ...]
     tiles: Mapping[str, str]
     """Maps labels to key figures as strings. Reports show the figures in large type."""
@@ -51,17 +58,14 @@ def summarise_run(results: Results) -> Summary:
     """Summarise the run over all pages and networks. The verdict and the key figures are about loads with
     warm TFO cookies, or with cold cookies if the run has no warm ones."""
     arms = treatments_of(results.experiment.arms)
-    verdict = headline(results, results.cells)
-    published = agreement(results)
+    opening, *rest = (*filter(None, [agreement(results)]), *headline(results, results.cells))
     if not arms or over_quic(results, results.cells):
-        return Summary(published or verdict, "quiet", (verdict,) if published else (), {})
+        return Summary(opening, "quiet", tuple(rest), (), {})
     questions = cells_by_question(results, results.cells)
     judged = of_arm(results.cells, arms[0])
     verdicts = {found for cells in questions.values() if (found := verdict_of(results, cells)[0])}
-    sentences = [verdict] if published else []
-    if len(results.pages) > 1:
-        told = findings_by_question(results, results.cells, partial(_savings, results, arms))
-        sentences += [finding.sentence for finding in told]
+    told = findings_by_question(results, results.cells, partial(_savings, results, arms))
+    sentences = [finding.sentence for finding in (told if len(results.pages) > 1 else ())]
     if Verdict.INVALID in verdicts:
         struck = results.cells if all_invalid(results.cells) else judged
         sentences += [line for _, _, line in invalid_lines(results, struck)]
@@ -73,27 +77,34 @@ def summarise_run(results: Results) -> Summary:
         sentences.append(f"TFO was {active}: {number} connections on {visits} delivered data in the SYN.")
     tone = verdicts.pop().tone if len(verdicts) == 1 else "quiet"
     tiles = _tiles(results, judged, with_savings=len(questions) == 1)
-    return Summary(published or verdict, tone, tuple(sentences), tiles)
+    return Summary(opening, tone, tuple(rest), tuple(sentences), tiles)
 
 
-def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings on `page`. Omit the verdict if the run has no other page: the summary shows it."""
-    for one in page_findings(results, page):
-        if one.kind != "verdict" or len(results.pages) > 1:
-            yield one
+def findings_by_page(results: Results, pages: Sequence[str]) -> tuple[dict[str, list[Finding]], list[str]]:
+    """Return the findings to report below the table of each page, and sentences that hold for several pages,
+    each once with the names of its pages. Omit what the summary and `sentences_on_pages` report."""
+    told = {"verdict", "hello_beyond_syn"} if len(pages) > 1 else {"verdict"}
+    of_page = {page: [one for one in page_findings(results, page) if one.kind not in told] for page in pages}
+    subjects = grouped((one.sentence, page) for page, found in of_page.items() for one in found)
+    shared = {sentence: list(dict.fromkeys(names)) for sentence, names in subjects.items()}
+    own = {page: [one for one in found if len(shared[one.sentence]) == 1] for page, found in of_page.items()}
+    return own, [
+        sentence if len(names) == len(pages) else f"{listed(names)}: {decapitalised(sentence)}"
+        for sentence, names in shared.items()
+        if len(names) > 1
+    ]
 
 
 def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult]) -> Iterator[Finding]:
     for arm in arms:
         known = [cell for cell in of_arm(cells, arm) if cell.improvement_percent is not None]
         if known:
-            yield Finding("saving", _saving_sentence(results, arm, known, named=arm is arms[0]))
+            yield Finding("saving", _saving_sentence(results, arm, known))
     yield from (Finding("deciding_factor", text) for text in deciding_sentences(results, cells))
 
 
-def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on the median saving in `cells`. If `named` is True, also name the median result."""
-    medians = [cell.improvement_percent or 0.0 for cell in cells]
+def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
+    saving = median(cell.improvement_percent or 0.0 for cell in cells)
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
     places = plural(len(cells), "page" if pages == len(cells) else "row")
@@ -102,12 +113,7 @@ def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *,
         for effect, words in COUNTED.items()
         if effects[effect]
     ]
-    differ = named and len({round(saving, 1) for saving in medians}) > 2
-    middle = f" {middle_pages_sentence(savings_by_name(results, cells))}" if differ else ""
-    return (
-        f"On {arm.visit}, page load time is {gain(median(medians))} with TFO in the median of {places}"
-        f" ({listed(counts)}).{middle}"
-    )
+    return f"On {arm.visit}, the median saving over {places} is {ends([saving])} ({listed(counts)})."
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
@@ -129,7 +135,7 @@ def _tiles(results: Results, judged: Sequence[CellResult], *, with_savings: bool
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and with_savings:
         saved = [cell.saved_ms or 0.0 for cell in known]
-        tiles["of the page load time saved"] = span([cell.improvement_percent or 0.0 for cell in known], "%")
+        tiles["of page load time saved"] = ends([cell.improvement_percent or 0.0 for cell in known])
         tiles["saved a load, in the median"] = times(min(saved), max(saved))
     if connections := sum(cell.connections for cell in known):
         sent = sum(cell.syn_data_connections for cell in known)

@@ -46,7 +46,7 @@ def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorl
     assert kept.startswith("kept in ")
     assert report.startswith("where the time went: fastopen report ")
     assert "example  214 Mbit/s down, 24 Mbit/s up (as broadband)" in done.stdout
-    assert done.stdout.startswith("TFO is worth turning on for this page (cleartext, HTTP/1.1). On a repeat")
+    assert done.stdout.startswith("TFO is worth turning on for this page (cleartext, HTTP/1.1): on a repeat")
     assert "\x1b" not in done.stdout
 
 

@@ -83,7 +83,7 @@ def test_rows_are_in_the_order_of_the_columns_and_those_that_do_not_vary_have_no
     assert rows == [
         [loss, profile, rtt] for loss in "01" for profile in ("browser", "mget") for rtt in ("20", "100")
     ]
-    assert "On a repeat visit it saves 19.9 to 20.0 % (" in " ".join(done.stdout.split())
+    assert "on a repeat visit it saves 19.9 to 20.0 % (" in " ".join(done.stdout.split())
     assert "Measured RTT: 20.05 ms instead of 20 ms; 100.05 ms instead of 100 ms." in done.stdout
 
 

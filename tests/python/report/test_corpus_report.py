@@ -48,11 +48,7 @@ def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(analysis: RunAnal
     assert "Properties of pages that correlate with the saving" in printed
     assert "TFO saves most of" in printed
     told = " ".join(printed.split())
-    for one in (one for one in analysis.results.distributions if one.arm.name == "warm"):
-        ordered = sorted(one.savings, key=lambda page: one.savings[page])
-        low, high = ordered[PAGES // 2 - 1], ordered[PAGES // 2]
-        assert f"slower. In the middle are {low} (" in told
-        assert f") and {high} (" in told
+    assert "of nine in ten; none of" in told
     assert len(printed.splitlines()) < 80
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
 

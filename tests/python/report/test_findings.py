@@ -16,6 +16,7 @@ from fastopen.report import findings, results_document, results_renderables
 from fastopen.report.findings import Finding, finders, page_findings
 from fastopen.report.markdown import markdown
 from fastopen.report.page import html
+from fastopen.report.summary import findings_by_page
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
@@ -79,6 +80,21 @@ def test_a_module_is_all_that_a_finding_takes(analysis: RunAnalysis, monkeypatch
     sentence = f"{PAGE} has {len(analysis.results.cells)} new things."
     for name, text in rendered(analysis):
         assert letters(sentence) in letters(text), name
+
+
+def test_a_sentence_on_several_pages_is_told_once_and_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def new(_results: Results, page: str) -> Iterator[Finding]:
+        if page != "three":
+            yield Finding("new", "It has new things.")
+
+    plan = made_up_plan([made_up_page(name) for name in ("one", "two", "three")], (20,), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        results = analyse_run(store).results
+    module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)
+    monkeypatch.setattr(findings, "finders", lambda: [module])
+    own, shared = findings_by_page(results, list(results.pages))
+    assert (own, shared) == ({page: [] for page in results.pages}, ["one and two: it has new things."])
 
 
 def test_ranks_differ() -> None:

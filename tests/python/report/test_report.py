@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from fastopen.analysis.statistics import Results, Verdict, collect
+from fastopen.analysis.statistics import Results, collect
 from fastopen.cli.output import console
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.terminal import below_table, fitting_table, plain
@@ -21,7 +20,7 @@ from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import results_document, results_renderables
-from fastopen.report.findings.verdict import findings, how_sure
+from fastopen.report.findings.verdict import findings
 from fastopen.report.latex import escaped, latex
 from fastopen.report.result_tables import fixed_rates, paper_grid, result_grid
 from fastopen.report.summary import summarise_run
@@ -103,7 +102,7 @@ def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -
     assert "Each value is from one load: loads in virtual time are deterministic." in text
     assert "With fewer than 6 repeats" not in text
     assert text.startswith(
-        "TFO is worth turning on for this page (cleartext, HTTP/1.1). On a repeat visit it"
+        "TFO is worth turning on for this page (cleartext, HTTP/1.1): on a repeat visit it"
     )
 
 
@@ -126,7 +125,7 @@ def test_networks_with_names_are_calibrated_by_these_and_their_rates_stand_above
     (verdict,) = page_verdicts(results, "small")
     assert "Mbit" not in verdict
     (verdict,) = page_verdicts(with_warm(results, (5.0, (4.0, 6.0)), (0.0, (0.0, 0.0))), "small")
-    assert " for cable, and saves nothing for lte." in verdict
+    assert " for cable (56\N{NO-BREAK SPACE}ms), and saves nothing for lte;" in verdict
 
 
 def test_loss_is_chance_in_virtual_time_too() -> None:
@@ -181,26 +180,35 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
     [
         (
             [(5, (4, 6)), (9, (8, 10))],
-            f"TFO is worth turning on for {PAGE}. On a repeat visit it saves 5.0 to 9.0 % (",
+            f"TFO is worth turning on for {PAGE}: on a repeat visit it saves 5.0 to 9.0 % (",
         ),
         (
             [(0.9, (0.8, 1)), (0.7, (0.6, 0.8))],
-            f"TFO saves little for {PAGE}. On a repeat visit it saves 0.7",
+            f"TFO saves little for {PAGE}: on a repeat visit it saves 0.7",
         ),
         (
             [(5, (4, 6)), (1, (-1, 2))],
-            "TFO saves 5.0 % (40 ms) at 20 ms, and has no certain effect at 100 ms (interval: saves -1.0",
+            "and has no certain effect at 100 ms (saving +1.0 %; 95 % interval -1.0 to +2.0 %); n 9.",
         ),
-        ([(5, (4, 6)), (-9, (-10, -8))], " at 20 ms, and adds 9.0 % (200 ms) at 100 ms."),
-        ([(0, (-1, 1)), (1, (-1, 2))], "TFO has no certain effect (intervals: saves -1.0 to 2.0 %)."),
-        ([(0, (-0.1, 0.1)), (0.2, (0.1, 0.3))], f"TFO makes no difference for {PAGE}."),
-        ([(-5, (-6, -4)), (0, (0, 0))], f"TFO is not worth turning on for {PAGE}. On a repeat visit it adds"),
-        ([(5, (4, 6)), (1, None)], "at 20 ms, and has too few valid repeats at 100 ms for a verdict."),
+        (
+            [(5, (4, 6)), (-9, (-10, -8))],
+            "and adds 9.0 % at 100 ms (200 ms; 95 % interval +8.0 to +10.0 %); n 9.",
+        ),
+        (
+            [(0, (-1, 1)), (1, (-1, 2))],
+            "TFO has no certain effect (saving 0.0 to +1.0 %; 95 % intervals within -1.0 to +2.0 %); n 9.",
+        ),
+        (
+            [(0, (-0.1, 0.1)), (0.2, (0.1, 0.3))],
+            "TFO makes no difference (saving 0.0 to +0.2 %; 95 % intervals within -0.1 to +0.3 %); n 9.",
+        ),
+        ([(-5, (-6, -4)), (0, (0, 0))], f"TFO is not worth turning on for {PAGE}: on a repeat visit it adds"),
+        ([(5, (4, 6)), (1, None)], "and has too few valid repeats at 100 ms for a verdict; n 9."),
         (
             [(0, (-0.1, 0.1)), (1, None)],
-            "TFO saves nothing at 20 ms, and has too few valid repeats at 100 ms for a verdict.",
+            "TFO saves nothing at 20 ms, and has too few valid repeats at 100 ms for a verdict; n 9.",
         ),
-        ([(5, None), (1, None)], "Too few valid repeats to say what TFO does (9 pairs of loads each: saves"),
+        ([(5, None), (1, None)], "Too few valid repeats to say what TFO does (saving +"),
     ],
 )
 def test_the_verdict_follows_the_intervals(
@@ -222,8 +230,9 @@ def test_a_few_pages_that_gain_and_a_few_that_lose_do_not_make_the_verdict_on_ma
         found = with_warm(collect(store), *figures)
     (verdict,) = page_verdicts(found, "small")
     assert plain(verdict).startswith(
-        f"On a repeat visit to {PAGE}, TFO saves 5.0 % (40 ms) at 20 ms, and adds 9.0 % (80 ms) at 40 ms, and"
-        " saves nothing at 60 ms, 80 ms and 100 ms."
+        f"On a repeat visit to {PAGE}, TFO saves 5.0 % at 20 ms (40 ms; 95 % interval +4.0 to +6.0 %), and"
+        " adds 9.0 % at 40 ms (80 ms; 95 % interval +8.0 to +10.0 %), and saves nothing at 60 ms, 80 ms and"
+        " 100 ms; n 9."
     )
 
 
@@ -268,7 +277,7 @@ def test_what_is_printed_of_many_pages_has_ordinary_spaces_and_signs() -> None:
     with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
         fill(store, plan)
         text = printed(collect(store), 80)
-    assert "(75 % sure)" in text
+    assert "75 % intervals within +" in " ".join(text.split())
     assert not {"\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"} & {*text}
 
 
@@ -277,23 +286,17 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     warm = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
     low, high = warm.interval or (0.0, 0.0)
     (verdict,) = page_verdicts(results, "small")
-    assert f"({low:.1f} to {high:.1f} % over 90 % of samples; " in plain(verdict)
+    assert f"; 90 % of samples +{low:.1f} to +{high:.1f} %); n 30." in plain(verdict)
     slower = {repeat: -saved for repeat, saved in warm.improvements_percent.items()}
     added = replace(warm, improvement_percent=-(warm.improvement_percent or 0.0), improvements_percent=slower)
     found = replace(results, cells=[added if cell is warm else cell for cell in results.cells])
     (verdict,) = page_verdicts(found, "small")
-    assert re.search(rf" adds [\d.]+ % \({low:.1f} to {high:.1f} % over 90 % of samples; ", plain(verdict))
+    words = rf" adds [\d.]+ % \([\d.]+ ms; 90 % of samples \+{low:.1f} to \+{high:.1f} %\); n 30\."
+    assert re.search(words, plain(verdict))
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")
-    assert "TFO has no certain effect (interval: saves -" in plain(verdict)
-
-
-def test_what_is_no_claim_has_no_certainty() -> None:
-    assert how_sure(Verdict.UNCLEAR, []) == how_sure(Verdict.UNKNOWN, []) == ""
-    few = [SimpleNamespace(confidence=0.75, interval=(-1.0, 2.0))]
-    assert how_sure(Verdict.UNCLEAR, few) == ""  # type: ignore[arg-type]
-    assert how_sure(Verdict.WORTH_IT, few) == " (75\N{NO-BREAK SPACE}% sure)"  # type: ignore[arg-type]
+    assert re.search(r"TFO has no certain effect \(saving \+.*; 90 % of samples -", plain(verdict))
 
 
 def test_a_narrow_terminal_gets_numbers_for_factors_and_less_proof_in_place_of_cut_figures() -> None:

@@ -87,7 +87,9 @@ def test_the_page_says_the_verdict_before_anything_else(analysis: RunAnalysis) -
     verdict = text.index('<section id="verdict" class="good">')
     assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
     assert text.index('<section id="answers">') < text.index('<section id="method">')
-    assert "worth turning on (94\N{NO-BREAK SPACE}% sure) for" in text[verdict : verdict + 200]
+    first = text[verdict : verdict + 300]
+    assert "worth turning on for these 2 pages (cleartext, HTTP/1.1): on a repeat visit it saves" in first
+    assert "; 94\N{NO-BREAK SPACE}% intervals within +" in first
 
 
 def test_the_first_screen_says_what_was_measured_and_tables_have_the_answer_first(

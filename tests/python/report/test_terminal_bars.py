@@ -55,9 +55,10 @@ def test_a_cell_without_a_valid_load_has_no_bar(results: Results) -> None:
 
 
 def test_the_verdict_has_the_saving_of_each_visit(results: Results) -> None:
-    line = summarise_run(results).headline
-    assert line.startswith("TFO is worth turning on (75")
-    assert re.search(r"On a repeat visit it saves \d.* On a first visit it (saves|adds) \d", line)
+    summary = summarise_run(results)
+    line = " ".join((summary.headline, *summary.verdict))
+    assert line.startswith("TFO is worth turning on for this page (cleartext, HTTP/1.1): on a repeat visit")
+    assert re.search(r" it saves \d.*75\s% .* On a first visit it (saves|adds) \d", line)
 
 
 def test_a_run_begins_with_its_verdict_and_ends_with_where_to_look(
@@ -69,7 +70,7 @@ def test_a_run_begins_with_its_verdict_and_ends_with_where_to_look(
     assert done.returncode == 0, done.stderr
     last = done.stderr.splitlines()[-1]
     first = done.stdout.splitlines()[0]
-    assert first.startswith("TFO is worth turning on (75 % sure) for this page (cleartext, HTTP/1.1)")
+    assert first.startswith("TFO is worth turning on for this page (cleartext, HTTP/1.1): on a")
     assert "\N{NO-BREAK SPACE}" not in first
     assert last.endswith(f"fastopen report {tmp_path / 'kept'}")
     assert "example: page load time" in done.stdout

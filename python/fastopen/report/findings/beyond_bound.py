@@ -5,6 +5,7 @@ from typing import Final
 
 from fastopen.analysis.attribution import excess_sentence
 from fastopen.analysis.statistics import Results
+from fastopen.common.phrases import plural
 from fastopen.experiments import baseline_of, treatments_of
 from fastopen.report.findings import Finding
 
@@ -13,11 +14,17 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each result on `page` with a saving above its upper bound."""
-    for row, arms in results.comparisons(page).items():
-        for arm in treatments_of(arms):
-            cell = arms[arm.name]
-            if cell.bound is not None and cell.beats_bound:
-                sentence = excess_sentence(results.factors.name(row), baseline_of(arms), cell)
-                figures = {"saved_percent": cell.improvement_percent, "bound_percent": cell.bound.percent}
-                yield Finding("beyond_bound", sentence, figures)
+    """Yield a finding for each arm with savings on `page` above their upper bound. It describes the largest
+    of these savings."""
+    rows = results.comparisons(page)
+    for arm in treatments_of(results.experiment.arms):
+        cells = {row: arms.get(arm.name) for row, arms in rows.items()}
+        beyond = {row: cell for row, cell in cells.items() if cell and cell.beats_bound}
+        if beyond:
+            row, cell = max(beyond.items(), key=lambda item: item[1].improvement_percent or 0.0)
+            others = plural(len(beyond) - 1, "other row exceeds", "other rows exceed")
+            more = f" {others} the bound as well." if len(beyond) > 1 else ""
+            sentence = f"{excess_sentence(results.factors.where(row), baseline_of(rows[row]), cell)}{more}"
+            bound = None if cell.bound is None else cell.bound.percent
+            figures = {"saved_percent": cell.improvement_percent, "bound_percent": bound}
+            yield Finding("beyond_bound", sentence, figures)

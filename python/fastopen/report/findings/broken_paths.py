@@ -6,7 +6,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import NBSP, listed, span
+from fastopen.common.phrases import NBSP, listed, span, times
 from fastopen.experiments import HEADLINE
 from fastopen.report.findings import Finding
 
@@ -38,7 +38,8 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
     others = [one for one in found if one.cost_ms < inf]
     if not others:
         return
-    cost, saved = (span([getattr(one, name) for one in others], "ms") for name in ("cost_ms", "saved_ms"))
+    of_each = ([getattr(one, name) for one in others] for name in ("cost_ms", "saved_ms"))
+    cost, saved = (times(min(ms), max(ms)) for ms in of_each)
     shares = [100 * share for one in others if (share := one.break_even_share()) is not None]
     behind = "Elsewhere, behind" if never else "Behind"
     behind += f" {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies costs"

@@ -1,13 +1,14 @@
 """Report the requests, contentful paints and cache hits of page loads in browsers."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import Results
-from fastopen.common.grid import Entry, Grid, Value, entries
+from fastopen.common.grid import Entry, Grid, entries
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import NBSP, time, with_sign
+from fastopen.common.phrases import capitalised, ends, listed, sizes, times, with_sign
 from fastopen.experiments import baseline_of, headline_of, requested_urls
 from fastopen.report.findings import Finding
 from fastopen.report.shared_columns import cell_columns, known
@@ -40,25 +41,29 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the first and largest contentful paint for each network and setting."""
-    for place, arms in results.comparisons(page).items():
+    """Yield a finding on the first and largest contentful paint, over all networks and settings."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for arms in results.comparisons(page).values():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
         if len(metrics) < 2 or None in metrics:
             continue
-        parts: list[str] = []
-        figures: dict[str, Value] = {}
         for name, paints in (("first", "first_paints_ms"), ("largest", "largest_paints_ms")):
             before, after = (getattr(one, paints) for one in metrics)
             saved = saved_percent(before, after)
             if saved is not None:
-                ms, pairs = median(before.values()), len(before.keys() & after.keys())
-                parts.append(f"{name} {time(ms)} (saves {with_sign(saved)} %, n{NBSP}{pairs})")
-                figures |= {f"{name}_ms": ms, f"{name}_saved_percent": saved, f"{name}_pairs": pairs}
-        if parts:
-            row = results.factors.where(place)
-            sentence = f"Contentful paint without TFO {row}, and what TFO saves of it: {', '.join(parts)}."
-            yield Finding("paint", sentence, figures)
+                found[f"{name}_ms"].append(median(before.values()))
+                found[f"{name}_saved_percent"].append(saved)
+                found[f"{name}_pairs"].append(len(before.keys() & after.keys()))
+    if found:
+        parts = [
+            f"{name} contentful paint takes {times(min(ms), max(ms))} without TFO"
+            f" (saving {ends(found[f'{name}_saved_percent'])}, {sizes(found[f'{name}_pairs'])})"
+            for name in ("first", "largest")
+            if (ms := found[f"{name}_ms"])
+        ]
+        figures = {name: values[0] for name, values in found.items() if len(values) == 1}
+        yield Finding("paint", f"{capitalised(listed(parts))}.", figures)
 
 
 def _cache_answers(results: Results, page: str) -> Iterator[Finding]:

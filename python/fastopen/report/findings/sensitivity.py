@@ -31,4 +31,4 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
             f"on {words} {f'in {len(names)} of {len(rows)} rows' if many else at_rows(preposition, names)}"
             for words, names in of_unknown.items()
         )
-        yield Finding("sensitivity", f"The saving depends most {'; '.join(named)}.")
+        yield Finding("sensitivity", f"Of the sampled inputs, the saving depends most {'; '.join(named)}.")

@@ -44,7 +44,6 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     yield from _without_effect(results, of_page)
     for line in slower_setup_sentences(results, page):
         yield Finding("setup_slower", line)
-    yield from _medians_apart(results, of_page)
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -105,21 +104,19 @@ def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Find
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Yield sentences on all pages together: for a large corpus, on the distribution of savings and on
-    ClientHellos that do not fit into a SYN; and on pages with https URLs that were loaded in cleartext."""
-    pages = list(results.pages)
-    if results.distributions:
-        yield from corpus_sentences(results)
-        yield from surprises_of_pages(results, pages)
-    if len(pages) > 1:
-        yield from https_in_the_clear(results, pages)
+    """Yield sentences on all pages together: for a large corpus, on the distribution of savings; and for
+    several pages, the sentences of `surprises_of_pages`."""
+    yield from corpus_sentences(results)
+    yield from surprises_of_pages(results, list(results.pages))
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on results for which TFO saves nothing because ClientHellos do not fit into a SYN. They
-    are for reports without a section for each page."""
-    of_pages = [cell for cell in results.cells if cell.cell.page in pages]
-    yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
+    """Yield sentences on several pages together: on ClientHellos that do not fit into a SYN, and on https
+    URLs that were loaded in cleartext. Yield nothing for a single page, whose findings include these."""
+    if len(pages) > 1:
+        of_pages = [cell for cell in results.cells if cell.cell.page in pages]
+        yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
+        yield from https_in_the_clear(results, pages)
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -131,15 +128,21 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
         ]
         if not found:
             continue
+        secured = [one for one in own if results.experiment.setups[one.cell.setup].tls]
+        where = where_of(results, found, own)
+        if len(found) < len(secured) < len(own):
+            where = f"{where_of(results, found, secured)} over TLS"
         hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
         room = syn_data_max(results.experiment.networks[found[0].cell.network])
         sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
         clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
-        remedy = " Try --key-share x25519." if all("key_share" in client.takes for client in clients) else ""
+        tried = any(one.tls and one.tls.key_share == "x25519" for one in results.experiment.setups)
+        possible = not tried and all("key_share" in client.takes for client in clients)
+        remedy = " Try --key-share x25519." if possible else ""
         yield Finding(
             "hello_beyond_syn",
-            f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves"
-            f" nothing{where_of(results, found, own)}.{remedy}",
+            f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves no"
+            f" round trip{where}.{remedy}",
             {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
         )
 
@@ -194,7 +197,10 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
     # Behind a middlebox, SYNs lack data for other reasons.
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
-        sentence = f"{arm.condition} TFO is idle: no connection opens after its host has sent a cookie."
+        visit = arm.visit.partition(" (")[0]
+        sentence = (
+            f"On {visit} no connection can use TFO: all connections to a host open before its cookie arrives."
+        )
         yield Finding("no_second_connection", sentence, {"connections": connections})
 
 
@@ -221,36 +227,17 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
     if why := place_and_reason(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
         cause = f"Over the shorter RTT{why}."
     details = (
-        openings[found.kind] + found.detail for found, _ in _audited(results, cells) if found.kind in openings
+        openings[found.kind] + found.detail for found in _audited(results, cells) if found.kind in openings
     )
     for detail in dict.fromkeys(details):
         yield Finding("audit_of_own_times", f"{capitalised(detail)}. {cause}")
 
 
-def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if the median of paired savings differs from the saving of the median load times."""
-    apart: dict[float, str] = {}
-    for finding, where in _audited(results, cells):
-        printed = finding.cell
-        if finding.kind == "improvement" and printed.improvement is not None:
-            of_medians = 100 * (printed.off - printed.tfo) / printed.off
-            apart[float(abs(of_medians - printed.improvement))] = where
-    most = max(apart, default=0.0)
-    if most >= results.experiment.smallest_effect.percent:
-        sentence = (
-            "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
-            f" {most:.1f} points ({apart[most]})."
-        )
-        yield Finding("medians_apart", sentence, {"points": most})
-
-
-def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
-    """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times.
-    Yield (finding, place). The place names the network, settings and arm: `at 20 ms, warm`."""
+def _audited(results: Results, cells: Sequence[CellResult]) -> list[AuditFinding]:
+    """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times."""
     factors = results.factors
     comparisons = grouped((one.cell.comparison, one) for one in cells)
     printed: list[PrintedCell] = []
-    where: list[str] = []
     for arm in treatments_of(results.experiment.arms):
         for comparison, ones in comparisons.items():
             by_arm = {one.cell.arm.name: one for one in ones}
@@ -270,9 +257,7 @@ def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[Au
                     improvement=_printed(treatment.improvement_percent),
                 )
             )
-            where.append(f"{factors.where(comparison)}, {arm.name}")
-    for finding in audit(printed):
-        yield finding, where[finding.cell.line]
+    return list(audit(printed))
 
 
 def _printed(figure: float | None) -> Decimal:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Final
 
 from fastopen.analysis.statistics import (
-    CONFIDENCE,
     FULL_MIN,
     HELLO_BEYOND_SYN,
     CellResult,
@@ -21,9 +20,10 @@ from fastopen.common.phrases import (
     NBSP,
     capitalised,
     decapitalised,
+    ends,
     listed,
     plural,
-    saves,
+    sizes,
     span,
     times,
 )
@@ -59,25 +59,25 @@ def of_arm(cells: Sequence[CellResult], arm: Arm) -> list[CellResult]:
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield the verdict on `page` as a finding, if the run has an arm with TFO."""
     if treatments_of(results.experiment.arms):
-        yield Finding("verdict", headline(results, [one for one in results.cells if one.cell.page == page]))
+        of_page = [one for one in results.cells if one.cell.page == page]
+        yield Finding("verdict", " ".join(headline(results, of_page)))
 
 
-def headline(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return sentences with the verdict: whether TFO is worth it, and how much it saves. Settings with the
-    same verdict, such as two HTTP versions, share a sentence."""
+def headline(results: Results, cells: Sequence[CellResult]) -> list[str]:
+    """Return sentences with the verdict: first whether TFO is worth it, and how much it saves. Settings with
+    the same verdict, such as two HTTP versions, share a sentence."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
-        return NO_SYN if over_quic(results, cells) else "No load used TFO."
+        return [NO_SYN if over_quic(results, cells) else "No load used TFO."]
     questions = cells_by_question(results, cells)
     alike = grouped(
         ((*verdict_of(results, of_question), bool(lost_loads(results, of_question))), name)
         for name, of_question in questions.items()
     )
-    (verdict, large_hellos, loses), *others = alike
+    (verdict, _, loses), *others = alike
     if verdict is not None and not others:
-        words = _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "")
-        return words + lost_loads(results, cells) * loses
-    sentences = []
+        return [*_on_all(results, cells, verdict), *([lost_loads(results, cells)] if loses else [])]
+    sentences, counts = [], ""
     for (verdict, _, loses), names in alike.items():
         together = [cell for name in names for cell in questions[name]]
         if verdict is None:
@@ -85,12 +85,14 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         elif verdict in (Verdict.UNKNOWN, Verdict.INVALID):
             words = f"{verdict_words(verdict, together)}."
         else:
-            words = f"{_on_visit(results, arms[0], of_arm(together, arms[0]))}."
+            judged, told = of_arm(together, arms[0]), counts
+            words = _effects(results, judged, "It") if told else _on_visit(results, arms[0], judged)
+            counts = _counts(judged)
+            words += f"{counts if counts != told else ''}."
         subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
-        sentences.append(
-            f"{capitalised(subject)}: {decapitalised(words)}{lost_loads(results, together) * loses}"
-        )
-    return " ".join(sentences)
+        lost = f" {lost_loads(results, together)}" if loses else ""
+        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}{lost}")
+    return [" ".join(sentences)]
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
@@ -102,7 +104,7 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
     if lost <= usual or _excess_lost(judged, without) <= 0 or all_invalid(judged):
         return ""
     return (
-        f" {lost} of {plural(loads, 'load')} {arm.words} did not finish, and {usual} of {of_usual}"
+        f"{lost} of {plural(loads, 'load')} {arm.words} did not finish, and {usual} of {of_usual}"
         f" {BASELINE.words}."
     )
 
@@ -132,36 +134,28 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
     return verdict, verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, judged))
 
 
-def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return sentences with the verdict, and with TFO's effect on first visits (cold cookies) and on repeat
-    visits (warm cookies). `because`: a clause with the reason for the verdict, or empty."""
+def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict) -> list[str]:
+    """Return sentences with the verdict, and with TFO's effect on repeat visits (warm cookies) and on first
+    visits (cold cookies)."""
     arms = treatments_of(results.experiment.arms)
-    judged = of_arm(cells, arms[0])
-    words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
-    pages = len({cell.cell.page for cell in cells})
-    # If all pages share the HTTP versions, only the verdict on all pages names them.
-    one_of_many = pages < len(results.pages)
-    known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
-    loaded = "" if known else f" ({as_loaded(results, cells)})"
+    judged, words = of_arm(cells, arms[0]), verdict_words(verdict, cells)
+    loaded = f" ({as_loaded(results, cells)})"
     if words != str(verdict) or verdict in (Verdict.UNKNOWN, Verdict.INVALID):
-        return f"{words}{sure}{loaded}."
+        few = [saving for cell in judged for saving in cell.improvements_percent.values()]
+        aside = f" (saving {ends(few)}{_counts(judged)})" if few and verdict is Verdict.UNKNOWN else ""
+        return [f"{words}{aside}{loaded}."]
+    pages = len({cell.cell.page for cell in cells})
     subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
-    sentences = []
-    if verdict in (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL) and not one_of_many:
+    first = _on_visit(results, arms[0], judged, f" to {subject},")
+    if verdict in (Verdict.WORTH_IT, Verdict.HARMFUL):
         best = max(abs(cell.improvement_percent or 0.0) for cell in judged)
         little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
         opening = "TFO saves little" if little else str(verdict)
-        sentences.append(f"{opening}{sure} for {subject}{because}.")
-    for arm in arms:
-        of_this = of_arm(cells, arm)
-        effects = {effect_of(cell, results.experiment.smallest_effect) for cell in of_this}
-        said = verdict is Verdict.NO_DIFFERENCE and effects == {Effect.NONE}
-        if sentences and effects != {Effect.UNKNOWN} and not said:
-            sentences.append(f"{_on_visit(results, arm, of_this, subject='it')}.")
-        elif not sentences:
-            to = "" if known else f" to {subject},"
-            sentences.append(f"{_on_visit(results, arm, of_this, to)}{sure}.")
-    return " ".join(sentences)
+        effect = decapitalised(_on_visit(results, arms[0], judged, subject="it"))
+        first = f"{opening} for {subject}: {effect}"
+    others = ((arm, of_arm(cells, arm)) for arm in arms[1:])
+    further = (f"{_on_visit(results, arm, found, subject='it')}." for arm, found in others if found)
+    return [f"{first}{_counts(judged)}.", *further]
 
 
 def _on_visit(
@@ -169,39 +163,56 @@ def _on_visit(
 ) -> str:
     """Return a clause on the effect of TFO in results with the cookies of `arm`, such as `On a repeat visit
     to this page, TFO saves 4.0 %`. `to` is text to insert after `visit`, such as ` to this page,`."""
+    return f"On {arm.visit.partition(' (')[0]}{to} {_effects(results, cells, subject)}"
+
+
+def _effects(results: Results, cells: Sequence[CellResult], subject: str) -> str:
     of_effect = grouped((effect_of(cell, results.experiment.smallest_effect), cell) for cell in cells)
     clauses = [
         _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
         for effect in Effect
         if effect in of_effect
     ]
-    visit = arm.visit.partition(" (")[0]
-    return f"On {visit}{to} {subject} {', and '.join(clauses)}"
+    return f"{subject} {', and '.join(clauses)}"
 
 
 def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where: str) -> str:
     savings = [cell.improvement_percent for cell in cells if cell.improvement_percent is not None]
-    if effect in (Effect.REDUCES, Effect.INCREASES):
-        saved_ms = [abs(cell.saved_ms) for cell in cells if cell.saved_ms is not None]
-        aside = times(min(saved_ms), max(saved_ms)) if saved_ms else ""
-        if len(cells) == 1 and cells[0].varied and cells[0].interval is not None:
-            over = f"90{NBSP}% of" if cells[0].pairs >= FULL_MIN else "all"
-            # A saving of -5 to -4 % is an increase of 4 to 5 %.
-            sign = 1 if effect is Effect.REDUCES else -1
-            ends = [sign * end for end in cells[0].interval]
-            aside = f"{span(ends, '%')} over {over} samples; {aside}"
-        amount = f"{span([*map(abs, savings)], '%')} ({aside})"
-        return f"saves {amount}{where}" if effect is Effect.REDUCES else f"adds {amount}{where}"
     if effect is Effect.UNKNOWN:
         return f"has too few valid repeats{where} for a verdict"
-    if effect is Effect.UNCLEAR:
-        ends = [end for cell in cells for end in cell.interval or ()]
-        intervals = "interval" if len(cells) == 1 else "intervals"
-        return f"has no certain effect{where} ({intervals}: saves {span(ends, '%')})"
-    reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
-    if any(round(saving, 1) for saving in savings):
-        return f"makes no difference{where} ({saves(savings)}){reason}"
-    return f"saves nothing{where}{reason}"
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        saved_ms = [abs(cell.saved_ms) for cell in cells if cell.saved_ms is not None]
+        aside = [times(min(saved_ms), max(saved_ms))] if saved_ms else []
+        # A saving of -5 to -4 % is an increase of 4 to 5 %.
+        verb, sign = ("saves", 1) if effect is Effect.REDUCES else ("adds", -1)
+        aside += _interval(cells, sign)
+        return f"{verb} {span([*map(abs, savings)], '%')}{where} ({'; '.join(aside)})"
+    if effect is Effect.NONE and not any(round(saving, 1) for saving in savings):
+        reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
+        return f"saves nothing{where}{reason}"
+    words = "makes no difference" if effect is Effect.NONE else "has no certain effect"
+    return f"{words}{where} ({'; '.join([f'saving {ends(savings)}', *_interval(cells)])})"
+
+
+def _interval(cells: Sequence[CellResult], sign: int = 1) -> list[str]:
+    """Return the hull of the intervals of the savings as text, such as `95 % interval +3.1 to +4.4 %`, in a
+    list, which is empty if nothing was random. `sign`: -1 for intervals of the time that TFO adds."""
+    known = [cell for cell in cells if cell.interval is not None]
+    if all(cell.deterministic for cell in known):
+        return []
+    level = f"{100 * min(cell.confidence for cell in known):.0f}{NBSP}% interval"
+    if all(cell.varied for cell in known):
+        level = f"90{NBSP}% of samples" if min(cell.pairs for cell in known) >= FULL_MIN else "all samples"
+    hull = ends([sign * end for cell in known for end in cell.interval or ()])
+    within = f"{'s' * level.endswith('l')} within" if len(known) > 1 and " to " in hull else ""
+    return [f"{level}{within} {hull}"]
+
+
+def _counts(cells: Sequence[CellResult]) -> str:
+    """Return the number of pairs of loads as the end of a sentence, such as `; n 4 to 5`."""
+    pairs = [cell.pairs for cell in cells if cell.improvement_percent is not None]
+    exact = ", deterministic" if all(cell.deterministic for cell in cells) else ""
+    return f"; {sizes(pairs)}{exact}" if pairs else ""
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
@@ -226,6 +237,10 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
             return f" {words.get(factor.name, 'with')} {listed(names)}"
     if names := names_apart([cell.cell.page for cell in cells]):
         return f" for {listed(names)}"
+    telling = [factor for factor in results.factors.varying if not factor.question]
+    rows = [f"{one.cell.page} over {results.factors.name_by(one.cell, telling)}" for one in cells]
+    if len({one.cell.page for one in cells}) > 1 and (names := names_apart(rows)):
+        return f" for {listed(names)}"
     return f" in {len(found)} of {len(cells)} rows"
 
 
@@ -244,7 +259,8 @@ def findings_by_question(
     for sentence, named in grouped(found).items():
         names, first = dict.fromkeys(name for name, _ in named), named[0][1]
         everywhere = len(names) == len(questions)
-        yield first if everywhere else replace(first, sentence=f"{capitalised('; '.join(names))}: {sentence}")
+        text = sentence if everywhere else f"{capitalised('; '.join(names))}: {decapitalised(sentence)}"
+        yield replace(first, sentence=text)
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
@@ -269,21 +285,6 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 def all_invalid(cells: Sequence[CellResult]) -> bool:
     """Return True if there are loads, and all of them are invalid."""
     return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
-
-
-def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return a suffix with the certainty of the verdict: ` (75 % sure)` for less than the usual confidence, `
-    (1 pair of loads: saves 8.0 %)` for too few repeats, and otherwise an empty string."""
-    if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
-        fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
-        pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
-        each = " each" if len(few) > 1 else ""
-        savings = [saving for cell in few for saving in cell.improvements_percent.values()]
-        return f" ({pairs} of loads{each}: {saves(savings)})"
-    if verdict in (Verdict.UNKNOWN, Verdict.UNCLEAR, Verdict.INVALID):
-        return ""
-    least = min((cell.confidence for cell in cells if cell.interval is not None), default=1.0)
-    return f" ({100 * least:.0f}{NBSP}% sure)" if least < CONFIDENCE else ""
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
