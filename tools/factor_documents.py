@@ -44,7 +44,7 @@ def _cells(factor: Factor) -> list[str]:
     values = (
         factor.bounds or ", ".join(f"`{one}`" for one in factor.accepted) or f"such as `{factor.example}`"
     )
-    default = f"`{factor.usual}`" if factor.usual else factor.default_meaning or "none"
+    default = factor.default_meaning or (f"`{factor.usual}`" if factor.usual else "none")
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     columns = ", ".join(f"`{name}`" for name in factor.export)
     names = [f"`{factor.flag}`", f"`{factor.toml}`", f"`{factor.argument}`"]

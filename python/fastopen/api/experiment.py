@@ -150,10 +150,9 @@ class Experiment:
 def _signature() -> inspect.Signature:
     """Return the signature of Experiment with an argument for each setting instead of `**factors`."""
     own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
-    factors = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)
-        for name, factor in _ARGUMENTS.items()
-    ]
+    kind, usual = inspect.Parameter.KEYWORD_ONLY, {name: one.usual for name, one in _ARGUMENTS.items()}
+    usual |= {name: None for name, one in _ARGUMENTS.items() if one.default_meaning}
+    factors = [inspect.Parameter(name, kind, default=usual[name], annotation=object) for name in usual]
     return inspect.Signature([own[0], *factors, *own[1:]])
 
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 import fastopen
-from fastopen.cli.help import TopicCommand, UsageError, arrange, placeholder
+from fastopen.cli.help import HELP, TopicCommand, UsageError, arrange, placeholder
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError, did_you_mean
 from fastopen.common.pydantic_errors import input_error
@@ -37,12 +37,15 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        self.context_settings["help_option_names"] = ["-h", HELP]
         self.commands = _OnDemand(dict.fromkeys(modules()))
 
-    def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Return a context for parsing arguments. Raises InputError for an unknown option."""
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return a context for parsing arguments; `help` begins them as `--help` ends them. Raises InputError
+        for an unknown option."""
         with _converted_usage_errors():
-            return super().make_context(*arguments, **settings)
+            asked = [*args[1:], HELP] if args[:1] == ["help"] else args
+            return super().make_context(info_name, asked, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Invoke the command. Raises InputError if the command's own arguments cannot be parsed."""
@@ -79,20 +82,22 @@ def _converted_usage_errors() -> Iterator[None]:
         program = found.ctx.find_root().command_path if found.ctx else ""
         place = found.ctx.command_path.removeprefix(program).strip() if found.ctx else ""
         option, see = getattr(found, "option_name", ""), " ".join(filter(None, ("fastopen", place, "--help")))
+        params = found.ctx.command.params if found.ctx else ()
         if hasattr(found, "possibilities") and option:
-            remedy = did_you_mean(option, found.possibilities or (), f"see {see}")
+            known = [name for one in params for name in (*one.opts, *one.secondary_opts) if len(option) > 2]
+            remedy = did_you_mean(option, known, f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
         if option:  # a flag was given a value, or an option lacks its value
             if "requires" in found.message:
-                params = found.ctx.command.params if found.ctx else ()
                 words = next((placeholder(one, found.ctx) for one in params if option in one.opts), "VALUE")
                 raise InputError("needs a value", option, f"write {option} {words}") from None
             raise InputError("takes no value", option, f"write {option} without = and a value") from None
         if isinstance(error.__context__, ValidationError):
             raise input_error(error.__context__, found.param.opts[0]) from None
-        message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")
+        message = found.format_message().partition(". Did you mean ")[0].rstrip(".")
         message = EXTRA.sub(lambda extra: f"Unexpected argument{'s' * (' ' in extra[1])} {extra[1]}", message)
-        remedy = f"did you mean {near}" if near else f"see {see}"
+        names = getattr(found.ctx.command, "commands", ()) if message.startswith("No such command") else ()
+        remedy = did_you_mean(message.rstrip("'").rpartition("'")[2], names, f"see {see}")
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 
 

@@ -59,9 +59,21 @@ class TopicCommand(TyperCommand):
 
     first_options: Sequence[str] = ()
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for one in self.params:
+            _use_own_notation(one)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
+        """Return the words of the usage line after the command's name: `[OPTIONS] RUN [INPUT...]`."""
+        arguments: list[Any] = [one for one in self.params if one.param_type_name == "argument"]
+        return ["[OPTIONS]", *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)]
+
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse arguments as TyperCommand does. Raises InputError for help on an unknown topic."""
+        """Parse arguments as TyperCommand does. Raises InputError for help on an unknown topic, or for an
+        option with one hyphen instead of two."""
         own = args[: args.index("--")] if "--" in args else args
+        own = [HELP if word == "-h" else word for word in own]
         if self.first_options and HELP in own:
             at = own.index(HELP)
             topic = next((word.lower() for word in own[at + 1 :][:1] if not word.startswith("-")), "")
@@ -70,6 +82,10 @@ class TopicCommand(TyperCommand):
                 raise InputError(f"unknown topic {topic!r}", HELP, f"use {any_of(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
+        known = {name for one in self.params for name in one.opts}
+        for word in own if ctx.allow_interspersed_args else ():
+            if f"-{word.partition('=')[0]}" in known:  # Click would read -rtt as -r tt
+                raise InputError("needs two hyphens", word, f"write -{word}")
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
@@ -77,16 +93,23 @@ class TopicCommand(TyperCommand):
             raise
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return a parser that raises InputError if an option is given twice. Click itself uses the last."""
+        """Return a parser that raises InputError if an option is given twice (Click itself uses the last), is
+        given with its opposite, or has an empty value."""
         parser: Any = super().make_parser(ctx)
         read = parser.parse_args
 
         def parse(args: list[str]) -> Any:
+            words = {*args}
             values, others, params = read(args)
             for one in params:
+                remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
                 if params.count(one) > 1 and not (one.multiple or one.is_flag):
-                    remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
                     raise InputError("is given twice", one.opts[0], remedy)
+                if one.secondary_opts and words >= {one.opts[0], one.secondary_opts[0]}:
+                    opposite = one.secondary_opts[0]
+                    raise InputError(f"cannot be combined with {opposite}", one.opts[0], "drop one of them")
+                if values.get(one.name) == "" != one.default and one.param_type_name == "option":
+                    raise InputError("is empty", one.opts[0], remedy.replace(" one ", " "))
             return values, others, params
 
         parser.parse_args = parse
@@ -144,6 +167,16 @@ def placeholder(param: Any, ctx: Any) -> str | None:
 # Typer has no setting for the words that help shows for values.
 TyperOption.display_type_rich = placeholder  # type: ignore[assignment,method-assign]
 TyperArgument.display_type_rich = placeholder  # type: ignore[assignment,method-assign]
+
+
+def _use_own_notation(param: Any) -> None:
+    """Name an argument in capitals, and write the default of a parameter as the texts of others do."""
+    if param.param_type_name == "argument":
+        param.metavar = param.metavar or param.name.upper()
+    usual = param.opts[0].lstrip("-") if getattr(param, "secondary_opts", ()) else param.default
+    if param.show_default is True and param.default not in (None, False, ""):
+        param.help += f" (default: {f'{usual:g}' if isinstance(usual, float) else usual})"
+    param.show_default = param.show_envvar = False
 
 
 def _panel(param: Any) -> str | None:

@@ -66,7 +66,7 @@ def with_factors(
 
 def _parameter(factor: Factor, default: str | None, lists: bool) -> inspect.Parameter:
     """Return a factor's option, for Typer. `default`, if given, replaces the factor's default in the help."""
-    usual = default or factor.default_meaning or factor.usual
+    usual = default or (not lists and factor.default) or factor.default_meaning or factor.usual
     one_value = not lists and factor.quantity is not WORDS
     option: Any = Option(
         factor.flag,

@@ -74,11 +74,7 @@ class CalibrationOptions:
     """Options for calibration, which removes queueing delay from the server think times of recorded pages."""
 
     as_imported: Annotated[
-        bool,
-        Option(
-            "--as-imported",
-            help="Keep queueing delay of the recording in server think times (docs/importers.md).",
-        ),
+        bool, Option("--as-imported", help="Keep the recording's queueing delay in server think times.")
     ] = False
 
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:

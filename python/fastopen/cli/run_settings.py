@@ -48,13 +48,13 @@ from fastopen.workflows.run import MAX_REPEATS, RunOptions, until_interval
 class RunSettings:
     """The options of a run, which `with_settings` adds to a command."""
 
-    aa: Annotated[bool, Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")] = (
-        False
-    )
+    aa: Annotated[bool, Option("--aa", help="Load the baseline twice (A/A control), to show noise.")] = False
     repeats: Annotated[
         int | None,
         Option(
-            "--repeats", "-n", help="Loads of each cell. (default: 10, 30 with --vary, 1 if deterministic)"
+            "--repeats",
+            "-n",
+            help="Loads of each cell. (default: 10, or as the file; 30 with --vary; 1 if deterministic)",
         ),
     ] = None
     vary: Annotated[
@@ -62,20 +62,16 @@ class RunSettings:
         Option(
             "--vary/--no-vary",
             help="Sample RTT, rates, think times and more for each repeat, to see how far the answer moves."
-            " (default: with --report, if loads are otherwise deterministic)",
+            " (default: with --report or --quick, if loads are otherwise deterministic)",
         ),
     ] = None
     quick: Annotated[
         bool,
-        Option(
-            "--quick", help="Run for at most a minute: as many repeats as fit, and how certain the answer is."
-        ),
+        Option("--quick", help="Run for at most a minute: repeats that fit, and how certain the answer is."),
     ] = False
     until_ci: Annotated[
         str | None,
-        Option(
-            metavar="PERCENT", help="Repeat until each saving's 95 % interval is within this, such as 1%."
-        ),
+        Option(metavar="1%", help="Repeat until each saving's 95 % interval is within this."),
     ] = None
     max_repeats: Annotated[
         int | None,
@@ -102,27 +98,15 @@ class RunSettings:
     keep_going: KeepGoingOption = False
     pcap: Annotated[
         bool,
-        Option(
-            "--pcap",
-            help="Keep the packets of each load at both ends, with names and TLS secrets, for Wireshark"
-            " (pcapng, in the run's folder packets).",
-        ),
+        Option("--pcap", help="Keep packets of both ends as pcapng with TLS secrets, in the folder packets."),
     ] = False
     tcp_trace: Annotated[
         bool,
-        Option(
-            "--tcp-trace",
-            help="Keep congestion window, RTT and bytes in flight of each connection over time"
-            " (TCP_INFO of the origins' sockets), for exports and the report.",
-        ),
+        Option("--tcp-trace", help="Keep TCP_INFO of the origins over time, for exports and the report."),
     ] = False
     shard: Annotated[
         str | None,
-        Option(
-            metavar="I/N",
-            help="Run only part I of N, into the folder of -o, to use many machines; fastopen merge"
-            " combines the parts (docs/scale.md).",
-        ),
+        Option(metavar="I/N", help="Run part I of N, into the folder of -o; fastopen merge combines them."),
     ] = None
     store: StoreOption = None
     workers: WorkersOption = None

@@ -14,16 +14,13 @@ from fastopen.common.errors import InputError
 LABEL_MAX: Final = 200
 STORE_VARIABLE: Final = "FASTOPEN_STORE"
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
-PlotOption = Annotated[
-    bool, Option("--plot", help="Draw the page load times below the tables, a bar for each cell.")
-]
+PlotOption = Annotated[bool, Option("--plot", help="Draw page load times as bars, below the tables.")]
 QuietOption = Annotated[bool, Option("--quiet", "-q", help="No progress.")]
 JobsOption = Annotated[
     int | None, Option("--jobs", "-j", min=1, max=1024, help="Number of parallel worlds. (default: by cores)")
 ]
 KeepGoingOption = Annotated[
-    bool,
-    Option("--keep-going", help="Continue if the first loads of an arm are all invalid for the same reason."),
+    bool, Option("--keep-going", help="Continue if an arm's first loads are all invalid for one reason.")
 ]
 RunArgument = Annotated[str, Argument(metavar="RUN", help="A run's folder, its name, or last.")]
 StoreOption = Annotated[
@@ -33,15 +30,13 @@ StoreOption = Annotated[
         metavar="DIR",
         envvar=STORE_VARIABLE,
         help="Store that virtual time takes finished loads from and adds new ones to: a folder, or"
-        f" a URL of object storage (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
+        f" a URL of object storage. (default: {STORE_VARIABLE}, else none)",
     ),
 ]
 WorkersOption = Annotated[
     str | None,
     Option(
-        "--workers",
-        metavar="ADDRESS",
-        help="Load on the workers of a Dask scheduler, tcp://HOST:8786, in virtual time (docs/scale.md).",
+        "--workers", metavar="tcp://HOST:8786", help="Load in virtual time on a Dask scheduler's workers."
     ),
 ]
 OneKernelOption = Annotated[

@@ -57,11 +57,13 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
     """Return the question `did you mean NAME?`, with `kind` before NAME, which is the entry of `known`
-    that is most similar to the unknown name `asked`. If no entry is similar, return `otherwise`."""
-    names = list(known)
-    begun = [name for name in names if asked and name.startswith(asked)]
-    near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
-    return f"did you mean {kind}{near[0]}?" if near else otherwise
+    that is most similar to the unknown name `asked`, or the entries that begin with `asked`. Capitals do not
+    count. If no entry is similar, or more than eight are, return `otherwise`."""
+    names = {name.lower(): name for name in known}
+    begun = [name for name in names if asked and name.startswith(asked.lower())]
+    least = 0.66 if asked.isalpha() and len(asked) < 5 else 0.7
+    near = begun or difflib.get_close_matches(asked.lower(), names, n=1, cutoff=least)
+    return f"did you mean {kind}{any_of(names[one] for one in near)}?" if 0 < len(near) <= 8 else otherwise
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -82,7 +84,7 @@ def unreadable(path: object, error: OSError) -> InputError:
         return InputError("does not exist", str(path), "check the path")
     if error.errno == errno.EISDIR:
         return InputError("is a folder", str(path), "give a file")
-    return InputError(f"cannot be read: {error.strerror or error}", str(path))
+    return InputError(f"cannot be read: {error.strerror or error}", str(path), "check its permissions")
 
 
 def one_line(text: str, limit: int = 500) -> str:
@@ -125,7 +127,7 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
         return InputError("is a file", str(place), "give a folder")
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
-    return InputError(message, str(path))
+    return InputError(message, str(path), "use another place, or allow writing there")
 
 
 @contextmanager

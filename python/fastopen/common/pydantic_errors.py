@@ -13,6 +13,14 @@ MOST_LISTED: Final = 20_000
 MOST_SHOWN: Final = 10
 _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
 _KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
+_TYPES: Final = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
+    **dict.fromkeys(("model_type", "dict_type", "dataclass_type"), "a table of keys and values"),
+    "list_type": "a list",
+    "string_type": "a text",
+    "bool_type": "true or false",
+}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
 """A list whose validation stops at the first invalid item, so that a long list of `{}` has few errors."""
@@ -77,10 +85,11 @@ def _plain(problem: Mapping[str, Any]) -> str:
         known_words = any_of(words.rstrip(".").replace("'", "").split(", "))
         return f"unknown value {message}; use {known_words}" if words else message
     message = message.partition(", unable to parse")[0].replace("Input should be", "must be")
-    message = message.replace("a valid integer", "a whole number")
     shown = one_line(_KINDS.get(type(value)) or repr(value), 80)
-    if kind in ("int_parsing", "float_parsing"):
-        return f"{shown} is not a {'whole ' if kind == 'int_parsing' else ''}number"
+    if kind in _TYPES:
+        return f"{shown} is not {_TYPES[kind]}"
+    if kind == "literal_error" and " or " in str(known["expected"]):
+        return f"unknown value {shown}; use {known['expected'].replace(chr(39), '')}"
     if kind in ("greater_than_equal", "less_than_equal"):
         small = "ge" in known
         limit = f"small; use {known['ge']:n} or more" if small else f"large; use {known['le']:n} or less"

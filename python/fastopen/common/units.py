@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from fastopen.common.errors import any_of
+
 _NUMBER: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([^\s0-9.].*?)?\s*", re.ASCII | re.DOTALL)
 _DURATIONS_US: Final = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000}
 _RATES_BIT_PER_S: Final = {"bit": 1, "kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}
@@ -26,9 +28,9 @@ class UnitError(ValueError):
     """Raised if a quantity cannot be parsed. The text describes the fault and the accepted formats."""
 
 
-def parse_duration_us(text: str) -> int:
-    """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds. Raises UnitError."""
-    return _parse(text, _DURATIONS_US, "a time", "20ms", "microsecond")
+def parse_duration_us(text: str, example: str = "20ms") -> int:
+    """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds. Raises UnitError, which names `example`."""
+    return _parse(text, _DURATIONS_US, "a time", example, "microsecond")
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
@@ -53,42 +55,36 @@ def parse_size_bytes(text: str) -> int | None:
     return _parse(text, _SIZES_BYTES, "a size", "96kB, or 1500 for bytes", "byte")
 
 
-def parse_fraction(text: str) -> float:
+def parse_fraction(text: str, most: float = 1) -> float:
     """Parse a percentage such as `1%` into a fraction, such as 0.01. Raises UnitError."""
-    match = _NUMBER.fullmatch(text)
-    if match is None or match[2] not in ("%", None):
-        raise UnitError(f"{text!r} is not a percentage; write for example 1%")
-    value = Decimal(match[1])
-    if match[2] is None and value != 0:
-        raise UnitError(f"{text!r} has no unit; write for example 1%")
-    if value > 100:
+    share = float(_number(text, {"%": 1}, "a percentage", "1%") / 100)
+    if share > most:
         raise UnitError(f"{text!r} is more than 100%")
-    return float(value / 100)
+    return share
 
 
-def _parse(
-    text: str, units: Mapping[str, int], what: str, example: str, base: str, shown: str | None = None
-) -> int:
-    shown = text if shown is None else shown
+def _parse(text: str, units: Mapping[str, int], what: str, example: str, base: str, shown: str = "") -> int:
+    value = _number(text, units, what, example, shown)
+    if value != value.to_integral_value():
+        raise UnitError(f"{shown or text!r} is finer than one {base}; round it")
+    return int(value)
+
+
+def _number(text: str, units: Mapping[str, int], what: str, example: str, shown: str = "") -> Decimal:
+    shown = repr(shown or text)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise UnitError(f"{shown!r} is not {what}; write for example {example}")
-    number, unit = match[1], match[2]
-    if unit is None:
-        if Decimal(number) == 0:
-            return 0
-        raise UnitError(f"{shown!r} has no unit; write for example {example}")
-    if unit not in units:
-        raise UnitError(f"{shown!r}: unknown unit {unit!r} for {what}; write for example {example}")
+        fault = "is negative" if _NUMBER.fullmatch(text.strip().removeprefix("-")) else f"is not {what}"
+        raise UnitError(f"{shown} {fault}; write for example {example}")
+    number, unit = match.groups()
+    if unit is None and Decimal(number) != 0:
+        raise UnitError(f"{shown} has no unit; write for example {example}")
+    if unit not in (None, *units):
+        raise UnitError(f"{shown} has an unknown unit; use {any_of(units)}, such as {example}")
     try:
-        value = Decimal(number) * units[unit]
+        return Decimal(number) * units.get(unit, 1)
     except InvalidOperation:
-        raise UnitError(f"{shown!r} is not {what}; write for example {example}") from None
-    if value != value.to_integral_value():
-        raise UnitError(f"{shown!r} is finer than one {base}")
-    if value >= 2**63:
-        raise UnitError(f"{shown!r} is too large")
-    return int(value)
+        raise UnitError(f"{shown} is not {what}; write for example {example}") from None
 
 
 def format_duration_us(microseconds: int) -> str:

@@ -14,7 +14,7 @@ from fastopen.common.errors import InputError, MachineError, one_line, pip_insta
 
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2
-NEEDED: Final = f"{pip_install('fsspec')}, and the package of its protocol, such as s3fs or gcsfs"
+NEEDED: Final = f"run {pip_install('fsspec')}, and install the package of its protocol, such as s3fs or gcsfs"
 # Keys under which implementations of fsspec report the time of an object's last change.
 WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 

@@ -349,7 +349,7 @@ def _read_named(written: object, values: Mapping[str, object], source: SettingSo
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
-            raise InputError(f"unknown network {shown(name)}", place, f"use {any_of(NAMED_NETWORKS)}")
+            raise InputError(str(not_accepted(name, [*NAMED_NETWORKS])), place)
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         own = source.key_of(BY_NAME[taken[0]])
         raise InputError(f"a named network sets {own} itself", place, f"remove {own} or {key}")

@@ -41,7 +41,8 @@ SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions"
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", q.DURATION, "Round-trip time of the access link.", paths=("rtt_us",),
-    example="20ms,100ms", default=_RTTS, header="RTT\nms",
+    example="20ms,100ms", default=_RTTS,
+    default_meaning=f"by --network; {_RTTS} with a rate or trace", header="RTT\nms",
     phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
@@ -49,11 +50,13 @@ _NETWORK: Final = (
     Factor(
         "down", "network", q.RATE, "Rate to the client, or none.", paths=("down.rate_bit_per_s",),
         example="2mbit,4mbit", default=_RATES.down, words={"none": "no limit down"},
+        default_meaning=f"by --network; {_RATES.down} with RTT, --up or trace",
         header="down\nMbit/s", phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", q.RATE, "Rate from the client, or none.", paths=("up.rate_bit_per_s",),
         example="256kbit,1mbit", default=_RATES.up, words={"none": "no limit up"},
+        default_meaning=f"by --network; {_RATES.up} with RTT, --down or trace",
         header="up\nMbit/s", phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
@@ -103,7 +106,7 @@ _NETWORK: Final = (
     ),
     Factor(
         "path", "network", q.TEXT,
-        "Middlebox behind the link that breaks TFO, TLS, QUIC or IPv6 (docs/paths.md).",
+        "Middlebox behind the link that breaks TFO, TLS, QUIC or IPv6; see fastopen factors.",
         example="none,drop-syn-data,strip-both", header="path", label="{}", question=True,
     ),
     Factor(
@@ -219,8 +222,8 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "http", "origins", q.choice(*get_args(Http)),
         "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.", example="1.1,2",
-        default_meaning="recorded, by host; 1.1 in cleartext", header="HTTP", long_name="version of HTTP",
-        phrase="HTTP/{}", question=True,
+        default_meaning="recorded, by host; 1.1 in cleartext; 1.1,2,3 with --transports all",
+        header="HTTP", long_name="version of HTTP", phrase="HTTP/{}", question=True,
         natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),
     Factor(
@@ -248,7 +251,9 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "session", "tls", q.TEXT, "TLS sessions: none (full handshakes), resumed (tickets) or early (0-RTT).",
-        example="none,resumed,early", header="session", question=True, first_flight=True, words=SESSION_WORDS,
+        example="none,resumed,early", default="none",
+        default_meaning="none; all with --transports all or if large --certificates are compared",
+        header="session", question=True, first_flight=True, words=SESSION_WORDS,
     ),
     Factor(
         "tickets", "tls", q.COUNT,
@@ -279,11 +284,13 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "chain_bytes", "tls", q.BYTES, "Size of the origins' certificate chain.", example="2000,3500",
-        header="chain\nbytes", phrase="certificates of {} bytes", natural=_chain_of_certificates,
+        default_meaning="3500, or as --certificates", header="chain\nbytes",
+        phrase="certificates of {} bytes", natural=_chain_of_certificates,
     ),
     Factor(
         "certificate_compression", "tls", q.TEXT,
         "Compression of certificates by origins and loader: none, brotli or zlib.", example="none,brotli",
+        default="none", default_meaning="none; also brotli if large --certificates are compared",
         header="com-\npressed", long_name="compression of certificates", phrase="certificate compression {}",
     ),
     Factor(
@@ -317,7 +324,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "server", "origins", q.SERVER,
-        "Command of an external server between client and origins (docs/servers.md).",
+        "Command of an external server between client and origins.",
         example="'nginx -p . -c FILE'",
     ),
     Factor(
@@ -346,7 +353,8 @@ _ORIGINS_AND_TLS: Final = (
 _TCP: Final = (
     Factor(
         "initial_window", "tcp", q.COUNT, "Initial congestion window of both ends, in segments.",
-        paths=("initial_window_segments",), example="4,10", header="initial\nwindow",
+        paths=("initial_window_segments",), example="4,10", default="10",
+        default_meaning="10; also 32 if large --certificates are compared", header="initial\nwindow",
     ),
     Factor(
         "congestion_control", "tcp", q.TEXT,
@@ -381,7 +389,7 @@ ENGINE: Final = Factor(
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", q.choice(*TRANSPORT_WORDS),
-    "First flights to compare: tcp,tfo,tls,tls+tfo,recorded, or arms off,cold,warm, or all.",
+    "First flights: tcp,tfo,tls,tls+tfo,recorded; arms: off,cold,warm; or all.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Factors that users set only through TRANSPORT.

@@ -32,7 +32,7 @@ def load_experiment(name_or_path: str) -> Experiment:
     if name_or_path.lower().endswith(RECORDING_SUFFIXES):
         remedy = f"run fastopen run {name_or_path}"
         raise InputError("is a recording of a page, not an experiment", name_or_path, remedy)
-    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path or Path(name_or_path).exists():
         return read_experiment(Path(name_or_path), find_pages=True)
     accepted = f"use one of {', '.join(packaged)}, or the path of a TOML file"
     remedy = did_you_mean(name_or_path, packaged, accepted)
@@ -68,5 +68,5 @@ def load_rigs(name_or_path: str) -> RigSpace:
     space = rig_space(document, experiment, toml_file(path), path.parent)
     if not space.properties:
         message = "--explain compares possible test conditions with published figures"
-        raise InputError(message, str(path), "add [[rig]] and [published] tables (docs/json.md)")
+        raise InputError(message, str(path), "add [[rig]] and [published] tables")
     return space

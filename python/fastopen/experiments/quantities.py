@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 from fastopen.common import units
@@ -75,7 +76,7 @@ def _duration_or_none(value: object) -> Any:
 
 
 def _seconds(value: object) -> int:
-    us = _with_unit(units.parse_duration_us, '"3600s"')(value)
+    us = _with_unit(partial(units.parse_duration_us, example="60s"), '"60s"')(value)
     if us % 1_000_000:
         raise UnitError(f"{shown(value)} is not a whole number of seconds; write for example 60s")
     return int(us // 1_000_000)
@@ -111,7 +112,7 @@ def _number(value: object) -> float:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise UnitError(f"{shown(value)} is not a text")
+        raise UnitError(f"{shown(value)} is not a text; write it in quotes")
     return value.strip()
 
 
@@ -194,10 +195,11 @@ def _write_cross(value: dict[str, str]) -> str:
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for a value that is not in `accepted`. It lists the accepted words, or only the most
-    similar word if there are ten or more."""
+    """Return the error for a value that is not in `accepted`. It names the most similar word of four or more,
+    and lists the accepted words unless there are ten or more."""
     every = f"use {any_of(accepted)}"
-    remedy = every if len(accepted) < 10 else did_you_mean(str(value), accepted, every)
+    near = did_you_mean(str(value), accepted if len(accepted) > 3 else (), "")
+    remedy = f"{near} Otherwise {every}" if near and len(accepted) < 10 else near or every
     return UnitError(f"unknown value {shown(value)}; {remedy}")
 
 
@@ -233,7 +235,7 @@ RATE: Final = Quantity(
     unit="bit/s",
 )
 FRACTION: Final = Quantity(
-    _with_unit(units.parse_fraction, '"1%"'),
+    _with_unit(partial(units.parse_fraction, most=math.inf), '"1%"'),
     lambda share: f"{100 * share:g}%",
     lambda share: f"{100 * share:g}",
     kind="float",

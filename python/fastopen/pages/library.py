@@ -221,7 +221,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
     if not problems or (lenient and found):
         _warn_of(problems)
         return found
-    if len(problems) == 1:
+    if len(problems) == 1 or not any("://" in entry for entry, _ in entries):  # perhaps no list of URLs
         raise problems[0]
     urls_of = {place: entry for entry, place in entries}
     named = [f"{urls_of[one.place]} ({one.place.rpartition(': ')[2]})" for one in problems]

@@ -117,6 +117,8 @@ class EngineSet:
         MachineError if the program that emulates networks, or a kernel, is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
+        if kernel is not None and "virtual" not in plan.engines:
+            raise InputError("has no effect in real time", "--kernel", "drop it, or use --engine virtual")
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         for setup in plan.experiment.setups:

@@ -236,8 +236,9 @@ class RigSearch:
             if job not in self._counted:
                 self.loads += 1
                 self.requests += one.requests
-            for row, network, of_load in places[job] if one.plt_ns is not None else ():
-                taken[row, network, of_load[one.load]].append(one.plt_ns / 1e6)
+            if one.plt_ns is not None:
+                for row, network, of_load in places[job]:
+                    taken[row, network, of_load[one.load]].append(one.plt_ns / 1e6)
             self.watch(self.loads, all_loads)
 
         new: list[Job] = []

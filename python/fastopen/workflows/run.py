@@ -222,8 +222,10 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
         percent = 100 * units.parse_fraction(text)
     except units.UnitError as error:
         raise InputError(str(error), "--until-ci") from None
-    if percent == 0:
-        raise InputError("0% is too narrow for any interval", "--until-ci", "write for example 1%")
+    if not 0 < percent <= 100:
+        raise InputError(
+            f"{text!r} is out of bounds (above 0%, to 100%)", "--until-ci", "write for example 1%"
+        )
     if max_repeats < repeats:
         fault = f"{max_repeats} is below --repeats ({repeats})"
         raise InputError(fault, "--max-repeats", "raise it or lower --repeats")

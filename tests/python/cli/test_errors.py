@@ -24,7 +24,9 @@ from places import ROOT
 SNAPSHOT: Final = Path(__file__).parent / "snapshots" / "errors.txt"
 BLOCK: Final = re.compile(r"^\$ (.+)\n((?:.+\n)*)", re.MULTILINE)
 BLOCKS: Final[dict[str, str]] = dict(BLOCK.findall(SNAPSHOT.read_text(encoding="utf-8")))
-ODD: Final = r"Traceback|a bug, |\b(?:is no|are no|means nothing|nobody|alone|besides|ask for|in place of)\b"
+ODD: Final = (
+    r"Traceback|a bug, |\b(?:is no|are no|means nothing|nobody|alone|besides|ask for|in place of)\b|\bdocs/"
+)
 IN_PROCESS: Final = re.compile(r"(?:[A-Z_]+=\S* )*fastopen(?! exec| shell --)( |$)")
 ANSWERS: Final[dict[str, str]] = {}
 CASES: Final = [

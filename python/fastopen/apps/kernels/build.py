@@ -128,12 +128,14 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
 
     `watch` is called at each stage. Raises InputError for an unusable source, and MachineError if this
     machine cannot build a kernel."""
+    if request.force and request.if_missing:
+        raise InputError("cannot be combined with --if-missing", "--force", "drop one of them")
     recipe = read_recipe()
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         message = f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}"
         raise MachineError(message, "use --engine host")
     there = next((kernel for kernel in installed() if is_built_from(kernel, recipe)), None)
-    if there is not None and request.if_missing and not request.force:
+    if there is not None and request.if_missing:
         return Built(there, new=False)
     check_programs(TOOLS, "the kernel's build")
     folder = kernels_folder()

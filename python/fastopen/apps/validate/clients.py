@@ -200,6 +200,6 @@ def _print(found: list[ClientComparison]) -> None:
         )
     legend = (
         "missing: requested only by the loader; extra: only by Chromium; unlike: not as the page has it,"
-        " since the bodies have no room (docs/bodies.md). apart: Chromium less loader."
+        " since the bodies have no room. apart: Chromium less loader."
     )
     screen.print(Text(legend, style="dim"))

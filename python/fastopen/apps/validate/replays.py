@@ -174,7 +174,7 @@ def recordings(
     """Replay recorded page loads over networks that are estimated from the files, and compare load times.
 
     Pages without a recorded load event are listed but not replayed. `fastopen validate FILE.har...` runs this
-    command. docs/measurements/replays.md has the rules of the estimate."""
+    command."""
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("takes one engine, not a list", "--engine", "give one engine")

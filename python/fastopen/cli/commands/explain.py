@@ -17,7 +17,7 @@ PANEL: Final = "Read a result"
 
 def command(
     kind: Annotated[
-        str | None, Argument(metavar="[KIND]", help="A kind, such as no_syn_data. (default: all)")
+        str | None, Argument(metavar="KIND", help="A kind, such as no_syn_data. (default: all)")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -23,7 +23,7 @@ def _words(factor: Factor) -> str:
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),
-        "default": factor.usual or factor.default_meaning or "none",
+        "default": factor.default_meaning or factor.usual or "none",
         "in TOML": factor.toml,
         "in Python": factor.argument,
         "column": ", ".join(factor.export) + unit,
@@ -36,7 +36,7 @@ def _document(factor: Factor) -> dict[str, Any]:
     return {
         "name": factor.name,
         "unit": factor.quantity.unit or None,
-        "default": factor.usual,
+        "default": None if factor.default_meaning else factor.usual,
         "default_meaning": factor.default_meaning or None,
         "flag": factor.flag,
         "toml": factor.toml,

@@ -14,7 +14,7 @@ from fastopen.runs.folders import REPORT
 PANEL: Final = "Read a result"
 
 Form = Literal["html", "markdown", "latex", "csv"]
-ReportOption = Annotated[bool, Option("--report", help="Write report.html into the folder of the kept run.")]
+ReportOption = Annotated[bool, Option("--report", help="Write report.html into the run's folder.")]
 
 
 def command(
@@ -25,7 +25,7 @@ def command(
             "--output",
             "-o",
             metavar="FILE",
-            help="HTML file to write (default: report.html in the run's folder).",
+            help="HTML file to write. (default: report.html in the run's folder)",
         ),
     ] = None,
     form: Annotated[

@@ -25,7 +25,7 @@ def command(
     run: RunArgument = "last",
     inputs: Annotated[
         list[str] | None,
-        Argument(metavar="[INPUT...]", help="New place of the run's recorded bodies, if they moved."),
+        Argument(metavar="INPUT...", help="New place of the run's recorded bodies, if they moved."),
     ] = None,
     kernel: Annotated[
         str | None, Option(metavar="NAME", help="Kernel of the virtual engine instead of the run's own.")

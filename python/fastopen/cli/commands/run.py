@@ -48,7 +48,7 @@ def command(
         Option(
             metavar="NAME,NAME",
             help=f"Networks by name: {', '.join(NAMED_NETWORKS)}."
-            " (default: broadband,mobile,4g without --rtt)",
+            " (default: broadband,mobile,4g without RTT, rate or trace)",
         ),
     ] = None,
     seed: Annotated[
@@ -56,11 +56,7 @@ def command(
     ] = None,
     where: Annotated[
         str,
-        Option(
-            metavar="CONDITION",
-            help="Load only pages that meet this condition: 'connections > 20 and hosts < 50'"
-            " (docs/pages.md).",
-        ),
+        Option(metavar="CONDITION", help="Load only such pages: 'connections > 20 and hosts < 50'."),
     ] = "",
     sample: Annotated[
         int | None, Option(min=1, metavar="N", help="Load only N of the pages, chosen by --seed, or by 0.")

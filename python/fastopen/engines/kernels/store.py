@@ -125,10 +125,12 @@ def _only(asked: str, names: list[str]) -> str:
     meant = [name for name in names if asked and name.startswith(asked)]
     if len(meant) == 1:
         return meant[0]
+    build = f"run {BUILD_IT}" + (f" --version {asked}" if re.fullmatch(r"\d+\.\d+", asked) else "")
+    if meant:
+        raise InputError(f"several kernels begin with {asked!r}", remedy=f"use {any_of(sorted(meant))}")
     if names:
-        fault = "is ambiguous" if meant else "not found"
-        raise InputError(f"kernel {asked!r} {fault}", remedy=f"use {any_of(sorted(meant) or names)}")
-    raise MachineError(f"kernel {asked!r} not found", f"none is installed: run {BUILD_IT}")
+        raise InputError(f"kernel {asked!r} is not installed", remedy=f"use {any_of(names)}, or {build}")
+    raise MachineError(f"kernel {asked!r} is not installed, nor any other", build)
 
 
 def _at(path: Path, *, of_variable: bool) -> Kernel:

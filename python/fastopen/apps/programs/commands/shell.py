@@ -62,7 +62,7 @@ def _date(text: object) -> datetime:
 def command(
     command: Annotated[
         list[str] | None,
-        Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
+        Argument(metavar="COMMAND...", help="The program and its arguments. (default: $SHELL)"),
     ] = None,
     engine: Annotated[
         Literal["host", "virtual"],
@@ -70,18 +70,11 @@ def command(
     ] = "host",
     serve: Annotated[
         list[str] | None,
-        Option(
-            metavar="[NAME=]CMD",
-            help="A program at the other end of the link, at a host of this name; repeatable.",
-        ),
+        Option(metavar="[NAME=]CMD", help="Program at the other end of the link, at host NAME; repeatable."),
     ] = None,
     page: Annotated[
         str | None,
-        Option(
-            metavar="PAGE",
-            help="Page whose hosts exist in the world, as for fastopen run. (default: example; none with"
-            " --serve)",
-        ),
+        Option(metavar="PAGE", help="Page whose hosts exist. (default: example; none with --serve)"),
     ] = None,
     tfo: Annotated[bool, Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
     json: JsonReportOption = False,
@@ -92,10 +85,7 @@ def command(
     ] = None,
     out: Annotated[
         Path | None,
-        Option(
-            metavar="DIR",
-            help="Empty folder of virtual time whose files are kept. All other written files are lost.",
-        ),
+        Option(metavar="DIR", help="Empty folder whose files virtual time keeps; all others are lost."),
     ] = None,
     kernel: OneKernelOption = None,
     seed: Annotated[
@@ -107,16 +97,11 @@ def command(
         Option(
             metavar="DATE",
             parser=_date,
-            show_default=False,
             help="Wall clock at the start of virtual time, UTC. (default: 2026-01-01)",
         ),
     ] = None,
     isolate: Annotated[
-        bool,
-        Option(
-            "--isolate",
-            help="Show the command only programs, libraries and fonts, and do not run it as root.",
-        ),
+        bool, Option("--isolate", help="Show the command only programs, libraries and fonts; no root.")
     ] = False,
     *,
     reading: Reading,

@@ -28,12 +28,7 @@ def command(
     urls: Annotated[list[str], Argument(metavar="URL...", help="Pages, or .pages files that list them.")],
     output: Annotated[
         Path,
-        Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write: a .har, or a .wacz with the bodies as received.",
-        ),
+        Option("--output", "-o", metavar="FILE", help="A .har, or a .wacz with the bodies as received."),
     ],
     timeout: Annotated[float, Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
     settle: Annotated[

@@ -33,10 +33,7 @@ PANEL: Final = "Real networks and programs"
 def command(
     bench: Annotated[
         str | None,
-        Argument(
-            metavar="[BENCH]",
-            help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file.",
-        ),
+        Argument(help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file."),
     ] = None,
     arms: Annotated[str | None, Option(help="Arms: off, cold, warm. (default: all)")] = None,
     rates: Annotated[
@@ -46,35 +43,25 @@ def command(
         str | None, Option(help="Clients that make one transaction after another, instead of --rates.")
     ] = None,
     duration: Annotated[str | None, Option(help="Time in which transactions begin. (default: 10s)")] = None,
-    rtt: Annotated[
-        str | None, Option(help="RTT of the link, which has no rate limit. (default: 20ms)")
-    ] = None,
+    rtt: Annotated[str | None, Option(help="RTT of the link, without rate limit. (default: 20ms)")] = None,
     size: Annotated[str | None, Option(help="Size of an answer's body. (default: 5kB)")] = None,
     hosts: Annotated[
-        int | None,
-        Option(help="Number of addresses of the server; a warm client has a cookie for each. (default: 16)"),
+        int | None, Option(help="Server addresses; a warm client has a cookie for each. (default: 16)")
     ] = None,
     server: Annotated[
-        str | None,
-        Option(
-            metavar="COMMAND", help="Command of an external server instead of the origins (docs/servers.md)."
-        ),
+        str | None, Option(metavar="COMMAND", help="Command of an external server instead of the origins.")
     ] = None,
     server_listen: Annotated[
-        bool,
-        Option("--server-listen", help="Give the external server's listeners a TFO queue if they have none."),
+        bool, Option("--server-listen", help="Give the server's listeners a TFO queue if they have none.")
     ] = False,
-    tfo_queue: Annotated[
-        str | None, Option(help="TFO queues of the origins' listeners. (default: 4096)")
-    ] = None,
+    tfo_queue: Annotated[str | None, Option(help="TFO queues of the origins. (default: 4096)")] = None,
     syncookies: Annotated[
         str | None, Option(help="tcp_syncookies: 0 never, 1 when a queue is full, 2 always. (default: 0)")
     ] = None,
     flood: Annotated[
         str | None,
         Option(
-            help="SYN floods: none, plain:RATE without cookies, invalid:RATE or valid:RATE with cookies"
-            " and data. (default: none)"
+            help="SYN floods: none, plain:RATE, or with cookies invalid:RATE, valid:RATE. (default: none)"
         ),
     ] = None,
     new_key: Annotated[

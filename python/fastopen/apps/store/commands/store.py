@@ -21,7 +21,7 @@ DAY_S: Final = 86_400
 Folder = Annotated[
     str | None,
     Argument(
-        metavar="[DIR]", envvar=STORE_VARIABLE, help=f"The store, or its URL. (default: {STORE_VARIABLE})"
+        metavar="DIR", envvar=STORE_VARIABLE, help=f"The store, or its URL. (default: {STORE_VARIABLE})"
     ),
 ]
 
