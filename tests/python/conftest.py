@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -49,6 +50,15 @@ def _machines_kernel() -> Path | None:
 _MACHINES_KERNEL = _machines_kernel()
 GOLDEN = HERE.parent / "contract"
 FAKE_WORLD = HERE / "fake_world.py"
+# The text of a module that has tests of worlds.
+_OF_WORLDS = re.compile(r'mark\.(e2e|real_time)|"kernel"|\bkernel: Path')
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore modules without tests of worlds if only such tests run: importing all takes seconds."""
+    if config.option.markexpr not in ("real_time", "not real_time and e2e") or collection_path.is_dir():
+        return None
+    return None if _OF_WORLDS.search(collection_path.read_text()) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if "kernel" in fixtures:
             item.add_marker(pytest.mark.e2e)
+        of_world = any(mark.name in ("e2e", "real_time") for mark in item.iter_markers())
+        assert not of_world or _OF_WORLDS.search(item.path.read_text()), item.nodeid
     items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
 
 
