@@ -24,8 +24,9 @@ fn site() -> Value {
     ])
 }
 
+/// Returns a job whose RTT is long enough for a browser on a busy machine to send early data in time.
 fn begins(http: &str, session: &str, arms: &[&str]) -> Value {
-    let job = in_chromium(job(&site(), &network(100_000), arms));
+    let job = in_chromium(job(&site(), &network(300_000), arms));
     let origins = json!({"http": http, "bodies": "synthetic"});
     with(job, json!({"origins": origins, "tls": {"session": session}}))
 }
@@ -83,7 +84,7 @@ fn early_data_over_quic_saves_a_browser_a_round_trip() {
     }
     let Some(run) = exactly(&begins("3", "early", &["tls"])) else { return };
     assert_began(&run, "tls", "early");
-    assert_eq!(first_byte_ms(run.valid("tls")), 100, "{run}");
+    assert_eq!(first_byte_ms(run.valid("tls")), 300, "{run}");
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn early_data_over_tcp_saves_a_browser_a_round_trip_and_fast_open_none_beside_it
         let load = run.valid(arm);
         // The ClientHello is longer than the 1420 bytes that a SYN holds. The rest follows after the SYN-ACK.
         assert!(number(&first_to(load, "a.test")["tls"]["hello_bytes"]) > 1420, "{load:#}");
-        assert_eq!(first_byte_ms(load), 200, "{arm}: {run}");
+        assert_eq!(first_byte_ms(load), 600, "{arm}: {run}");
     }
 }
 
@@ -131,7 +132,7 @@ fn a_browser_knows_that_hosts_over_quic_honour_priorities_and_asks_for_all_image
     if !browser() {
         return;
     }
-    let slow = json!({"mime": "image/gif", "server_think_us": 300_000});
+    let slow = json!({"mime": "image/gif", "server_think_us": 2_000_000});
     let images = (1..=20).map(|number| with(image(&format!("http://a.test/{number}"), 50), slow.clone()));
     let page = page(&std::iter::once(root(20_000)).chain(images).collect::<Vec<_>>());
     let quic = json!({"origins": {"http": "3", "bodies": "synthetic"}});

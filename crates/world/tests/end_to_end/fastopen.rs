@@ -31,7 +31,7 @@ fn without_fast_open_no_connection_and_no_counter_shows_it() {
 #[test]
 fn with_warm_cookies_every_connection_carries_data_in_its_syn_by_both_ends_and_the_counters() {
     let page = page(&[root(5000), image("http://b.test/1", 100), image("http://b.test/2", 100)]);
-    let run = run(&job(&page, &network(10_000), &["warm"]));
+    let run = run(&job(&page, &network(100_000), &["warm"]));
     let load = run.valid("warm");
     let connections = list(&load["connections"]);
     assert_eq!((connections.len(), &load["cookies_before"]), (3, &json!(2)));
@@ -42,7 +42,7 @@ fn with_warm_cookies_every_connection_carries_data_in_its_syn_by_both_ends_and_t
         assert_eq!(connection["client"]["fastopen_client_fail"], 0);
         // `connect` returned before the handshake.
         assert_eq!(connection["handshake_us"], json!(null));
-        assert!(number(&connection["connected_ns"]) - number(&connection["opened_ns"]) < 10_000_000);
+        assert!(number(&connection["connected_ns"]) - number(&connection["opened_ns"]) < 100_000_000);
     }
     assert_eq!(grown(load, "client", "TCPFastOpenActive"), 3);
     assert_eq!(grown(load, "origins", "TCPFastOpenPassive"), 3);
@@ -70,7 +70,8 @@ fn with_cold_cookies_a_hosts_first_connections_ask_for_the_cookie_and_later_ones
 #[test]
 fn six_connections_to_a_host_that_is_new_all_ask_for_the_cookie() {
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
-    let run = run(&job(&page(&[&[root(100)][..], &images].concat()), &network(10_000), &["cold"]));
+    // Even on a busy machine, the last SYN leaves within the RTT, before the first connection has a cookie.
+    let run = run(&job(&page(&[&[root(100)][..], &images].concat()), &network(100_000), &["cold"]));
     let load = run.valid("cold");
     assert_eq!(list(&load["connections"]).len(), 7);
     assert_eq!(with_syn_data(load, "client"), 0);

@@ -309,10 +309,7 @@ fn a_page_that_misbehaves_ends_its_load_with_the_reason() {
         ("location = 'http://other.test/'", "the page navigated to http://other.test/"),
         ("location = 'about:blank'", "the page navigated to about:blank"),
         ("window.open('http://a.test/other')", "the page opened a window with http://a.test/other"),
-        (
-            "for (let i = 0; i < 20000; i++) new Image().src = '/' + i",
-            "the page made more than 1001 requests",
-        ),
+        ("for (let i = 0; i < 2000; i++) new Image().src = '/' + i", "the page made more than 1001 requests"),
         ("for (;;);", "the page did not respond for 8 s"),
     ] {
         let Some(load) = load_in_chromium(&format!("<!doctype html><script>{script}</script>")) else {
