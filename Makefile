@@ -30,6 +30,7 @@ whole = @said=$$(mktemp) && trap 'cat "$$said"; rm -f "$$said"' EXIT && trap 'ex
   $(1) >"$$said" 2>&1
 # The stamp of Python's packages. `python-for-tests` also installs those of the tests, with one call of pip.
 PYTHON := python
+CARGO_TEST := RUSTC_WRAPPER="$(CURDIR)/tools/rustc-of-tests" cargo test $(CARGO_QUIET) --locked --release
 
 .PHONY: setup world kernel check test coverage picture fuzz soak lint generate format reproduce bench kill-harness \
   wheel release release-check docs clean help set-up-for-tests rust-lint rust-quick-test rust-test-programs \
@@ -59,7 +60,7 @@ check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## lint, chec
 
 rust-quick-test: rust-lint
 	$(call say,tests of the pure crates)
-	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked --release \
+	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 $(CARGO_TEST) \
 	  --package fastopen-link --package fastopen-page --package fastopen-contract --package fastopen-evidence)
 
 python-quick-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
@@ -164,12 +165,12 @@ rust-lint: $(STAMPS)/prerequisites-of-tests
 # After the linter, because cargo locks target/release for one command at a time.
 rust-test-programs: rust-lint
 	$(call say,cargo test --no-run)
-	@cargo test $(CARGO_QUIET) --locked --release --workspace --no-run
+	@$(CARGO_TEST) --workspace --no-run
 
 # Random tests have a fixed seed, as in Python (tests/python/conftest.py): if one fails, a change broke it.
 rust-test: rust-test-programs kernel $(WORLD)
 	$(call say,cargo test)
-	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --release --workspace)
+	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 $(CARGO_TEST) --workspace)
 
 python-lint: $(STAMPS)/python-for-tests
 	$(call say,ruff; mypy)
