@@ -13,9 +13,7 @@ from fastopen.contract import (
     load_record,
     network,
     origins,
-    record_part,
     records,
-    tcp,
 )
 from fastopen.contract import job as jobs
 from fastopen.contract.invalid_kinds import InvalidKind
@@ -26,8 +24,8 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 CLASSES: Final = {
     name: one
     for module in (
-        *(pages, network, tcp, client, origins, jobs),
-        *(records, invalid_kinds, record_part, load_record),
+        *(pages, network, client, origins, jobs),
+        *(records, invalid_kinds, load_record),
     )
     for name, one in vars(module).items()
     if inspect.isclass(one) and one.__module__ == module.__name__

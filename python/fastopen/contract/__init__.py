@@ -4,7 +4,7 @@ from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions
 from fastopen.contract.load_record import Connection, LoadRecord, Request
-from fastopen.contract.network import LinkDirection, Network
+from fastopen.contract.network import LinkDirection, Network, Tcp
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.records import (
     EndRecord,
@@ -16,4 +16,3 @@ from fastopen.contract.records import (
     WorldRecord,
     parse_record,
 )
-from fastopen.contract.tcp import Tcp

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fastopen.contract.record_part import RecordPart
+from fastopen.contract.part import RecordPart
 
 
 class InvalidKind(StrEnum):

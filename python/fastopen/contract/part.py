@@ -1,4 +1,4 @@
-"""Define the base class of the parts of a job, and types and bounds that several parts share."""
+"""Define the base classes of the parts of jobs and records, and types and bounds that several parts share."""
 
 from typing import Annotated, Final
 
@@ -10,6 +10,7 @@ WORD_MAX_BYTES: Final = 131_071
 SCALE_MAX: Final = 1000
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
 Scale = Annotated[float, Field(ge=0, le=SCALE_MAX)]
+Count = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -27,3 +28,9 @@ class Part(BaseModel):
     """Base class of strict models, such as the parts of a job: unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+
+
+class RecordPart(BaseModel):
+    """Base class of records and their parts. It ignores unknown keys and rejects values of the wrong type."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from fastopen.common.pydantic_errors import Items, problems_of
 from fastopen.contract.invalid_kinds import Invalid
 from fastopen.contract.job import CONTRACT, Cookies, Transport
-from fastopen.contract.load_record import LoadRecord
-from fastopen.contract.record_part import Count, Counters, Link, RecordPart
+from fastopen.contract.load_record import Counters, Link, LoadRecord
+from fastopen.contract.part import Count, RecordPart
 
 EngineName = Literal["host", "virtual"]
 # A bin of a histogram: a value, and its number of occurrences.

@@ -14,7 +14,7 @@ from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.client_kinds import LOADER, ClientType
-from fastopen.contract.record_part import Counters
+from fastopen.contract.load_record import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.client_programs import with_programs

@@ -21,8 +21,8 @@ from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.contract.certificates import CLASSICAL
 from fastopen.contract.client_kinds import CLIENTS
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
 from fastopen.experiments.arms import ALL, ARMS, ArmName, arms_and_tls
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.ends import check_ends, check_network
+from fastopen.contract.job import check_ends, check_network
 from fastopen.contract.part import Part
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from fastopen.contract.network import Network
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, Network
 from fastopen.contract.origins import Http, Origins
-from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
 from fastopen.experiments.model import Setup
 from fastopen.pages import Page
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from fastopen.contract.load_record import Evidence, TcpSample
-from fastopen.contract.record_part import LinkUse
+from fastopen.contract.load_record import Evidence, LinkUse, TcpSample
 from fastopen.experiments import Cell, draw_of, point_of
 from fastopen.experiments.factors import COLUMNS, flat_columns
 from fastopen.experiments.quantities import Kind
