@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.contract import Job
 from fastopen.engines import describe_servers
 from fastopen.engines.client_programs import with_programs
-from fastopen.engines.stored import can_be_stored
+from fastopen.engines.results_store import can_be_stored
 from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_experiment, read_settings
 from made_up_run import made_up_page
 from places import ROOT

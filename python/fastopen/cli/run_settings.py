@@ -36,7 +36,7 @@ from fastopen.experiments import (
     with_changes,
 )
 from fastopen.experiments.model import REPEATS_MAX
-from fastopen.experiments.shard import OPTION as SHARD_OPTION
+from fastopen.experiments.plan import OPTION as SHARD_OPTION
 from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine

@@ -5,6 +5,5 @@ from fastopen.engines.client_programs import check_versions, describe_clients, d
 from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_digest, program_version
-from fastopen.engines.results_store import Maker, ResultsStore
-from fastopen.engines.stored import StoredEngine
+from fastopen.engines.results_store import Maker, ResultsStore, StoredEngine
 from fastopen.engines.virtual import VirtualEngine

@@ -15,7 +15,7 @@ from fastopen.experiments.arms import (
     treatments_of,
 )
 from fastopen.experiments.cells import Cell, Comparison, VaryingFactors, point_of, varying_factors
-from fastopen.experiments.client_settings import KINDS, requested_urls
+from fastopen.experiments.document import load_experiment, packaged_experiments, read_experiment
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factor_values import (
     COMMAND_LINE,
@@ -28,7 +28,6 @@ from fastopen.experiments.factor_values import (
     with_changes,
 )
 from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, DesignPoint, Factor, of_part
-from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
 from fastopen.experiments.named_networks import (
     NAMED_NETWORKS,
@@ -39,6 +38,7 @@ from fastopen.experiments.named_networks import (
 from fastopen.experiments.plan import (
     Plan,
     PlannedJob,
+    Shard,
     default_draws,
     draw_of,
     exact_rows,
@@ -50,7 +50,14 @@ from fastopen.experiments.plan import (
     without_chance,
 )
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.recorded import as_recorded, http_words
-from fastopen.experiments.shard import Shard
-from fastopen.experiments.sweep import clients_of, setups_of, with_clients
+from fastopen.experiments.rigs import load_rigs
+from fastopen.experiments.setups import (
+    KINDS,
+    as_recorded,
+    clients_of,
+    http_words,
+    requested_urls,
+    setups_of,
+    with_clients,
+)
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Variation, derive_seed

@@ -28,7 +28,7 @@ from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT,
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
-from fastopen.experiments.sweep import clients_of, multiplied, setups_of, with_remedies
+from fastopen.experiments.setups import clients_of, multiplied, setups_of, with_remedies
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.origins import Http
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
-from fastopen.experiments.client_settings import KINDS, default_request_heads, with_bodies_for
 from fastopen.experiments.factor import DesignPoint, Factor, Part
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
+from fastopen.experiments.setups import KINDS, default_request_heads, with_bodies_for
 from fastopen.experiments.trace import mean_rate_bit_per_s
 
 

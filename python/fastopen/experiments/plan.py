@@ -7,13 +7,14 @@ time. In virtual time, if nothing is random, one repeat is enough, and the seed 
 With uncertain values (`vary`), the seed decides the values of each repeat.
 """
 
+import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
@@ -22,10 +23,9 @@ from fastopen.common.pydantic_errors import input_error
 from fastopen.contract import CONTRACT, Client, EngineName, Job, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments.cells import Cell, Comparison, network_labels, point_of, setup_labels
-from fastopen.experiments.client_settings import filled_in
 from fastopen.experiments.factors import FACTORS
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.recorded import as_recorded
+from fastopen.experiments.setups import as_recorded, filled_in
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed
 from fastopen.pages import Page
@@ -36,6 +36,8 @@ LOAD_TIMEOUT_MIN_US: Final = 120_000_000
 # longer, plus this multiple of its transfer time on an idle link.
 ROUND_TRIPS: Final = 8
 TRANSFER_SLACK: Final = 4
+OPTION: Final = "--shard"
+SHARDS_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -284,3 +286,41 @@ def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
             name = f"{page.name} ({number})"
         named[name] = page if name == page.name else page.model_copy(update={"name": name})
     return tuple(named.values())
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Shard number `index` of `count` shards. The first shard has number 1."""
+
+    count: int
+    index: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a text such as `17/200`, shard 17 of 200. Raises InputError if the text is invalid."""
+        found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text.strip(), re.ASCII)
+        index, count = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= index <= count <= SHARDS_MAX:
+            remedy = f"use I/N, such as 17/200; N is at most {SHARDS_MAX:,}"
+            raise InputError(f"invalid shard {text!r}", OPTION, remedy)
+        return cls(count, index)
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    def of(self, plan: Plan) -> Plan:
+        """Return the plan with only this shard's jobs. Each shard gets a mix of pages and networks. If there
+        are fewer jobs than shards, the last shards are empty."""
+        # The jobs of a plan are in random order.
+        return replace(plan, jobs=plan.jobs[self.index - 1 :: self.count])
+
+
+def ranges(numbers: list[int]) -> str:
+    """Return sorted numbers as text, with consecutive numbers as ranges: `3, 7-9`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)

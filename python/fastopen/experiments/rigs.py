@@ -20,10 +20,11 @@ from fastopen.common import units
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
 from fastopen.common.pydantic_errors import input_errors
+from fastopen.common.user_files import read_toml
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
-from fastopen.experiments.document import experiment_of
-from fastopen.experiments.factor_values import SettingSource
+from fastopen.experiments.document import experiment_of, load_experiment, packaged_experiments
+from fastopen.experiments.factor_values import SettingSource, toml_file
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.published import PublishedCell, same_rig_cells
@@ -292,6 +293,21 @@ class RigSpace:
                 except InputError:
                     return some
         return own
+
+
+def load_rigs(name_or_path: str) -> RigSpace:
+    """Return the test setups (rigs) of a published experiment. Raises InputError if it declares none."""
+    path = packaged_experiments().get(name_or_path, Path(name_or_path))
+    experiment = load_experiment(name_or_path)
+    document = read_toml(path)
+    if isinstance(shared := document.get(KEY), str):
+        # Tables from the same rig declare its properties once, in the file of one of them.
+        document[KEY] = read_toml(packaged_experiments().get(shared, path.parent / shared)).get(KEY, [])
+    space = rig_space(document, experiment, toml_file(path), path.parent)
+    if not space.properties:
+        message = "--explain compares possible test conditions with published figures"
+        raise InputError(message, str(path), "add [[rig]] and [published] tables")
+    return space
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fastopen.common.closing import on_error
 from fastopen.common.errors import InputError
 from fastopen.experiments import Plan, Shard, repeats_to_the_byte
-from fastopen.experiments.shard import ranges
+from fastopen.experiments.plan import ranges
 from fastopen.runs import database as files
 from fastopen.runs.limits import damaged
 from fastopen.runs.packets import FOLDER, kept_packets, packets_name

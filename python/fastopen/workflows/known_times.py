@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 from fastopen.common.resources import cache_folder
 from fastopen.contract import Job
 from fastopen.engines.base import ATTEMPTS_BY_KIND, Event, JobEnded, JobStarted, LoadDone
-from fastopen.engines.results_store import Maker
-from fastopen.engines.stored import can_be_stored
+from fastopen.engines.results_store import Maker, can_be_stored
 
 FOLDER: Final = "explain"
 KEY_CHARS: Final = 32

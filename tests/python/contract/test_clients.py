@@ -29,7 +29,7 @@ from fastopen.experiments import (
     setups_of,
     with_clients,
 )
-from fastopen.experiments.client_settings import client_of, filled_in, requested_urls, served_url
+from fastopen.experiments.setups import client_of, filled_in, requested_urls, served_url
 from fastopen.pages import Page, load_pages
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

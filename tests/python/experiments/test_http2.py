@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from fastopen.contract import Client, Origins, Tls
 from fastopen.experiments import make_plan, read_experiment
-from fastopen.experiments.client_settings import client_of, filled_in
 from fastopen.experiments.model import Setup
+from fastopen.experiments.setups import client_of, filled_in
 from fastopen.pages import load_pages
 from fastopen.runs.export.har import _request
 from made_up_run import made_up_page

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from fastopen.contract import Client, LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.experiments import make_plan
 from fastopen.experiments.arms import ArmName
-from fastopen.experiments.client_settings import client_of
 from fastopen.experiments.model import Experiment, Setup
+from fastopen.experiments.setups import client_of
 from made_up_run import made_up_page
 
 HTTP3 = Origins(http="3")

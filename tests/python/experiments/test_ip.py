@@ -9,8 +9,8 @@ from fastopen.analysis.statistics.first_flight import syn_data_max
 from fastopen.common.errors import InputError
 from fastopen.contract import LinkDirection, Network
 from fastopen.experiments import COMMAND_LINE, read_settings
-from fastopen.experiments.client_settings import client_of
 from fastopen.experiments.model import Experiment, Setup
+from fastopen.experiments.setups import client_of
 
 NO_LIMIT = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
 

@@ -11,7 +11,7 @@ from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord, Tls
 from fastopen.experiments import COMMAND_LINE, make_plan, read_settings
 from fastopen.experiments.arms import arms_and_tls
-from fastopen.experiments.files import read_experiment
+from fastopen.experiments.document import read_experiment
 from fastopen.runs.export.har import _timings
 from made_up_run import made_up_page, made_up_plan
 from places import GOLDEN

@@ -12,8 +12,17 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
-from fastopen.engines.results_store import DISPUTED, HEAD_BYTES, MARK, STALE_S, Result, read_head, read_result
-from fastopen.engines.stored import can_be_stored, result_of
+from fastopen.engines.results_store import (
+    DISPUTED,
+    HEAD_BYTES,
+    MARK,
+    STALE_S,
+    Result,
+    can_be_stored,
+    read_head,
+    read_result,
+    result_of,
+)
 
 AT_ONCE = 300
 """The maximum number of results to repeat in one call of `Engine.run`, whose jobs can share kernels."""
