@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
-from fastopen.pages.index import index_file
+from fastopen.pages.corpus import index_file
 
 TYPES = ["text/css", "application/javascript", "image/png", "image/webp", "font/woff2", "application/json"]
 CUT_EVERY = 1000

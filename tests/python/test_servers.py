@@ -12,7 +12,7 @@ from fastopen.cli.allow_command import foreign_commands
 from fastopen.common.errors import MachineError
 from fastopen.contract import Job
 from fastopen.engines import describe_servers
-from fastopen.engines.client_programs import with_programs
+from fastopen.engines.programs import with_programs
 from fastopen.engines.results_store import can_be_stored
 from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_experiment, read_settings
 from made_up_run import made_up_page
@@ -53,7 +53,7 @@ def test_a_program_is_found_where_administrators_have_it(
     program = tmp_path / "served"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr("fastopen.engines.client_programs.SERVER_FOLDERS", str(tmp_path))
+    monkeypatch.setattr("fastopen.engines.programs.SERVER_FOLDERS", str(tmp_path))
     assert with_programs(job(["served", "-x"])).origins.server == [str(program), "-x"]
     described = describe_servers([["served", "-c", str(program)], None])
     assert re.fullmatch(rf"({program} sha256 [0-9a-f]{{64}}(, |$)){{2}}", described[f"served -c {program}"])

@@ -5,8 +5,8 @@ import sys
 from typing import Any, Final
 
 # The limit on the memory of one decoded JSON text. The estimate for the largest record of a load is 158 MiB
-# (see runs/limits.py), and for a page of 10,000 resources 20 MB. If every value is invalid, pydantic's errors
-# take up twice as much memory again.
+# (see runs/database.py), and for a page of 10,000 resources 20 MB. If every value is invalid, pydantic's
+# errors take up twice as much memory again.
 MAX_BYTES: Final = 160 * 2**20
 # The maximum memory for one character of text, in bytes. In `[[[…]]]`, each pair of brackets becomes a list
 # with room for four values (88 bytes). `{"":[0]}` becomes an object, a list and a number (352 bytes).

@@ -1,9 +1,16 @@
 """Load pages in real time (engine `host`) or virtual time (engine `virtual`), and store the results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.client_programs import check_versions, describe_clients, describe_servers
 from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.host import HostEngine, default_parallel
-from fastopen.engines.program import check_program, find_program, program_digest, program_version
+from fastopen.engines.programs import (
+    check_program,
+    check_versions,
+    describe_clients,
+    describe_servers,
+    find_program,
+    program_digest,
+    program_version,
+)
 from fastopen.engines.results_store import Maker, ResultsStore, StoredEngine
 from fastopen.engines.virtual import VirtualEngine

@@ -31,7 +31,7 @@ from fastopen.engines.base import (
 )
 from fastopen.engines.host import end_of
 from fastopen.engines.kernels import Kernel
-from fastopen.engines.program import find_program, program_digest
+from fastopen.engines.programs import find_program, program_digest
 from fastopen.engines.results_store import Maker
 from fastopen.engines.virtual import VirtualEngine, batches
 

@@ -23,7 +23,7 @@ from fastopen.contract import (
 )
 from fastopen.contract.records import ContractVersionError, RecordError
 from fastopen.engines.base import Event, JobEnded, JobStarted, PacketFile, event_of
-from fastopen.engines.program import VARIABLE
+from fastopen.engines.programs import VARIABLE
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192

@@ -16,7 +16,7 @@ from fastopen.common.errors import InputError
 from fastopen.experiments import Plan, Shard, repeats_to_the_byte
 from fastopen.experiments.plan import ranges
 from fastopen.runs import database as files
-from fastopen.runs.limits import damaged
+from fastopen.runs.database import damaged
 from fastopen.runs.packets import FOLDER, kept_packets, packets_name
 from fastopen.runs.resume import check_same, planned_again
 from fastopen.runs.store import NONE, Attempts, RunStore, set_fact, write_facts, write_jobs

@@ -18,8 +18,8 @@ from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
 from fastopen.pages import Page
 from fastopen.runs import database as files
+from fastopen.runs.database import Limits, damaged
 from fastopen.runs.facts import SHAPES
-from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.rows import SQL_ORDERS, Listing, LoadRow
 
 _PAGES = "SELECT name, page FROM pages ORDER BY position"

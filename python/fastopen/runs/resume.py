@@ -9,7 +9,7 @@ from fastopen.common.errors import InputError
 from fastopen.engines.base import Bodies, bodies_digests
 from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
-from fastopen.runs.limits import damaged
+from fastopen.runs.database import damaged
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 3

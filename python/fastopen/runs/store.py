@@ -19,9 +19,9 @@ from fastopen.engines.base import ATTEMPTS_BY_KIND, PacketFile
 from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
+from fastopen.runs.database import FILE
 from fastopen.runs.packets import keep_packets
 from fastopen.runs.reader import RunReader
-from fastopen.runs.schema import FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pytest
 from fastopen.common.errors import InputError, MachineError, any_of
 from fastopen.contract import Client, LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.contract.client_kinds import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
-from fastopen.engines.client_programs import check_versions, describe_clients
+from fastopen.engines.programs import check_versions, describe_clients
 from fastopen.engines.world_process import WorldProcess
 from fastopen.experiments import (
     COMMAND_LINE,

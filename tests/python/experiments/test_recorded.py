@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fastopen.contract import LinkDirection, Network, Origins, Tcp, Tls
-from fastopen.engines.program import find_program
+from fastopen.engines.programs import find_program
 from fastopen.experiments import (
     COMMAND_LINE,
     Experiment,

@@ -10,8 +10,7 @@ from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
 from fastopen.pages.conditions import LENGTH_MAX, Condition
-from fastopen.pages.corpus import KINDS, load_chosen, read_index
-from fastopen.pages.index import COLUMNS, corpus_files, page_properties
+from fastopen.pages.corpus import COLUMNS, KINDS, corpus_files, load_chosen, page_properties, read_index
 from fastopen.pages.library import LeftOutWarning
 from made_up_run import made_up_page
 

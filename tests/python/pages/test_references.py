@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastopen.pages.importers.unpack import unpacked
+from fastopen.pages.importers.messages import unpacked
 from fastopen.pages.references import find_reference
 from fastopen.pages.references.parsed import references_in
 

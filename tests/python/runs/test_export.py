@@ -17,11 +17,11 @@ from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
 from fastopen.pages import load_pages
 from fastopen.runs import RunStore
+from fastopen.runs.database import FILE
 from fastopen.runs.export import Format, export
 from fastopen.runs.export import formats as export_formats
 from fastopen.runs.export.har import _connection as har_connection
 from fastopen.runs.flat_tables import TABLES
-from fastopen.runs.schema import FILE
 from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
 from places import GOLDEN
 from runs.har_schema import SCHEMA

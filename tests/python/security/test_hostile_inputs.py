@@ -330,7 +330,7 @@ def test_packed_texts_of_every_coding_stop_at_the_limit() -> None:
     import brotli
     import zstandard
 
-    from fastopen.pages.importers.unpack import MAX_TEXT_BYTES, unpacked
+    from fastopen.pages.importers.messages import MAX_TEXT_BYTES, unpacked
 
     text = b"a" * (MAX_TEXT_BYTES + MIB)
     packed = {

@@ -29,8 +29,8 @@ from fastopen.experiments import Experiment, Plan
 from fastopen.pages import load_pages
 from fastopen.pages.model import MAX_RESOURCES
 from fastopen.runs import RunProgress, RunStore, execute
-from fastopen.runs import limits as run_limits
-from fastopen.runs.limits import MAX_RECORD_BYTES, Limits
+from fastopen.runs import database as run_limits
+from fastopen.runs.database import MAX_RECORD_BYTES, Limits
 from made_up_run import made_up_run
 from places import GOLDEN, ROOT
 from security.fuzzer import Memory

@@ -18,7 +18,7 @@ use crate::contract::TcpSample;
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
 /// Maximum number of samples of a load. This keeps the load's record below `MAX_RECORD_BYTES` of
-/// python/fastopen/runs/limits.py. Longer traces are thinned out to every second sample.
+/// python/fastopen/runs/database.py. Longer traces are thinned out to every second sample.
 const MOST: usize = 40_000;
 /// Bounds of the initial sampling interval, in nanoseconds. Within these bounds, the interval is RTT / 20.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);

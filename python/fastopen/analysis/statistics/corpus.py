@@ -13,7 +13,7 @@ from fastopen.analysis.statistics.verdicts import Effect, effect_of
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
 from fastopen.pages import Page
-from fastopen.pages.index import page_properties
+from fastopen.pages.corpus import page_properties
 
 if TYPE_CHECKING:
     import numpy as np

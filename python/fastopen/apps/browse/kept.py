@@ -17,7 +17,7 @@ from fastopen.common.errors import InputError
 from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_factors
 from fastopen.report.figures import Figure, overview_figures
 from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folders, summary_of
-from fastopen.runs.schema import FILE
+from fastopen.runs.database import FILE
 
 Result = TypeVar("Result")
 # Threads that read runs share one interpreter lock: more threads make each request slower and none faster.

@@ -1,14 +1,21 @@
-"""Link redirects and CORS preflights to the requests that followed them, to form chains of requests."""
+"""Link redirects and CORS preflights to the requests that followed them. Find the document of a page."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 from fastopen.common.grouping import grouped
+from fastopen.pages import url as urls
 from fastopen.pages.importers.exchange import Exchange
 
 # Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_WAIT_MS = 30_000.0
+# Types of resources that are always parts of a page, never the page itself.
+PARTS: Final = ("stylesheet", "script", "image", "font", "media")
+# The Referer of only one request may be a frame whose own Referer is missing, instead of a page.
+_LEAST_REFERRERS: Final = 2
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
@@ -100,3 +107,55 @@ def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
         if entry.before is not None:
             found[entry.before] = max(found[entry.before], found[entry])
     return found
+
+
+def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
+    """Return the document to which the browser navigated, after redirects. Earlier requests, such as
+    certificate checks, are ignored. `by_start` lists all exchanges of the page in order of start. `titled` is
+    the title of the page in a HAR if it is a URL, otherwise None."""
+    first = first_navigated(by_start, titled)
+    ends = [e for e in by_start if head(e) is head(first) and not e.is_redirect]
+    documents = [e for e in ends if e.type == "document"]
+    return (documents or ends or [first])[0]
+
+
+def first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
+    """Return the first request of the navigation to the page, with the parameters of `main_document`. If an
+    earlier document led to this request, return the earlier document."""
+    referrers = _referrers(by_start)
+    recorded = {one.url for one in by_start}
+
+    def supported(one: Exchange) -> bool:
+        return one.type not in PARTS and referrers[one.url] >= _LEAST_REFERRERS
+
+    rules: tuple[Callable[[Exchange], bool], ...] = (
+        lambda e: titled is not None and titled in (e.url, head(e).url),
+        lambda e: e.base_page,
+        lambda e: e.navigated,
+        lambda e: e.type == "document" and supported(e) and e.referer not in recorded,
+        lambda e: supported(e) and e.referer not in recorded,
+        lambda e: e.type == "document" and e.referer not in recorded,
+        lambda e: e.type == "document",
+        lambda e: e.type not in PARTS,
+        lambda _: True,
+    )
+    candidates = [one for one in by_start if one.wants_content] or by_start
+    found = next(one for rule in rules for one in candidates if rule(one))
+    # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
+    for earlier in reversed(by_start[: by_start.index(found)]):
+        if earlier.type == "document" and earlier.url == found.referer:
+            found = earlier
+    return found
+
+
+def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
+    named: Counter[str] = Counter()
+    for one in exchanges:
+        for url in {one.referer, one.document} - {None, one.url}:
+            named[url or ""] += 1
+    # By default (strict-origin-when-cross-origin), browsers send only the origin as Referer to other hosts.
+    origins = Counter({urls.origin_of(url): n for url, n in named.items() if urls.target_of(url) == "/"})
+    for one in exchanges:
+        if one.type == "document":
+            named[one.url] += origins[urls.origin_of(one.url)]
+    return named

@@ -1,4 +1,5 @@
-"""Find the initiators of recorded requests without using times: follow references and redirects."""
+"""Find the first request of each page and the initiators of requests without using times: follow references
+and redirects."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -12,13 +13,16 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.assemble import Edge
+from fastopen.pages.importers.chains import PARTS, first_navigated
 from fastopen.pages.importers.exchange import Exchange
-from fastopen.pages.importers.unpack import unpacked
+from fastopen.pages.importers.messages import unpacked
 from fastopen.pages.references import UrlIndex, find_reference
 
 # A function of (exchange with the reference, reference as written, base URL). Returns the URL or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _TEXTS_IN_MEMORY: Final = 32
+# A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
+_LEAST_REACH: Final = 5
 
 
 def as_url(_: Exchange, written: str, base: str) -> str | None:
@@ -188,3 +192,79 @@ class Graph:
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]
         )
+
+
+def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
+    """Return the index of the first request of each page, given the URLs of the pages. This is the request
+    for the URL, or the first of the redirects that led to it. Skip URLs that were not recorded."""
+    return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
+
+
+def navigated_or_first(graph: Graph) -> list[int]:
+    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
+    return only the index of the first document, or of the first redirect that led to this document."""
+    first = graph.exchanges.index(first_navigated(graph.exchanges, None))
+    return _navigated(graph) or _heads(graph, [first], in_order=True)
+
+
+def navigated_or_widest(graph: Graph) -> list[int]:
+    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
+    return only the index of the document that leads to the most resources, or of the first redirect that led
+    to this document. Use this for recordings in which the order of requests is unknown."""
+    return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
+
+
+def page_documents(graph: Graph) -> list[int]:
+    """Return the indices of the documents that are pages, not frames or advertisements in pages. A document
+    is a page if its references lead to at least five other resources, and it is not a part of a larger page.
+    If no document is a page, return only the index of the document that leads to the most resources."""
+    by_reach = _by_reach(graph)
+    found: list[int] = []
+    parts: set[int] = set()
+    for reach, index in by_reach:
+        if reach > _LEAST_REACH and index not in parts:
+            found.append(index)
+            parts |= graph.referenced(index).keys()
+    return found or [by_reach[0][1]]
+
+
+def _navigated(graph: Graph) -> list[int]:
+    redirected = {one.location for one in graph.exchanges if one.location is not None}
+    return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
+
+
+def _by_reach(graph: Graph) -> list[tuple[int, int]]:
+    """Return (size, index) of each document that may be a page, the largest size first. The size is the
+    number of exchanges to which references lead from the document, including the document itself."""
+    exchanges = graph.exchanges
+    documents = [
+        i
+        for i, one in enumerate(exchanges)
+        if one.type == "document" and not one.location and one.wants_content
+    ]
+    # A missing Referer shows that a person navigated to the document.
+    free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
+    found = [(len(graph.referenced(i)), i) for i in free]
+    return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
+
+
+def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
+    """Return the indices `found` of requests, with each index replaced by that of the first redirect that led
+    to the request, if any. With `in_order`, ignore redirects that were recorded after the request."""
+    exchanges = graph.exchanges
+    by_target = {
+        e.location: i
+        for i, e in reversed(list(enumerate(exchanges)))
+        if e.location is not None and e.wants_content and e.type not in PARTS
+    }
+    heads: dict[int, None] = {}
+    taken = set(found)
+    for last in found:
+        index = last
+        while (before := by_target.get(exchanges[index].url)) is not None and before not in taken:
+            if in_order and before > last:
+                break
+            index = before
+            taken.add(index)
+        heads[index] = None
+    return list(heads)

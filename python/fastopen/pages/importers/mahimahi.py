@@ -17,9 +17,9 @@ from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.graph import navigated_or_widest
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.recording import ImportedPage
 

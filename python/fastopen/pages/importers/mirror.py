@@ -20,9 +20,9 @@ from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
+from fastopen.pages.importers.graph import page_documents
+from fastopen.pages.importers.messages import packed
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import page_documents
-from fastopen.pages.importers.unpack import packed
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.recording import ImportedPage
 

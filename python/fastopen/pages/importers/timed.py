@@ -13,7 +13,6 @@ from fastopen.pages.importers.coerce import MAX_MS
 from fastopen.pages.importers.exchange import Exchange, HarPage
 from fastopen.pages.importers.initiators import InitiatorResolver
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import main_document
 from fastopen.pages.model import Phase
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
 from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Recording
@@ -108,7 +107,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
     request for the document, or the first redirect that led to it, first: exchanges that started earlier get
     the start time of this request. If `title` is a URL, it identifies the document."""
     by_start = sorted(exchanges, key=chains.start_order)
-    document = main_document(by_start, urls.cleaned(title))
+    document = chains.main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
     for one in by_start:
         if one.at.start < root.at.start:

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import InputError
 from fastopen.experiments.quantities import Kind
+from fastopen.runs.database import damaged
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
 from fastopen.runs.flat_tables import TABLES, Flattener, Row
-from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 

@@ -30,7 +30,7 @@ from fastopen.analysis.statistics import certain_sign
 from fastopen.common.errors import InputError
 from fastopen.report.compared import check_words, evidence_lines, verdict_line
 from fastopen.runs import RunStore
-from fastopen.runs.schema import FILE
+from fastopen.runs.database import FILE
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 from places import ROOT
 

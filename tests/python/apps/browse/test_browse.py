@@ -22,7 +22,7 @@ from fastopen.apps.browse.kept import Kept
 from fastopen.contract import LoadRecord
 from fastopen.report.sections import part_html, verdict_html
 from fastopen.runs import RunStore
-from fastopen.runs.schema import APPLICATION_ID, VERSION
+from fastopen.runs.database import APPLICATION_ID, VERSION
 from made_up_run import ENVIRONMENT, fill, load_data, made_up_page, made_up_plan, made_up_run
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import fastopen
 from fastopen.common.errors import InputError
-from fastopen.pages.index import COLUMNS, corpus_files, index_file, index_pages
+from fastopen.pages.corpus import COLUMNS, corpus_files, index_file, index_pages
 from pages.hars import entry, har
 
 

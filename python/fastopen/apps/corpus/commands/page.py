@@ -16,7 +16,7 @@ from fastopen.cli.shared_options import QuietOption, with_settings
 from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import unwritable
 from fastopen.common.phrases import plural
-from fastopen.pages.index import COLUMNS, corpus_files, index_pages
+from fastopen.pages.corpus import COLUMNS, corpus_files, index_pages
 
 PANEL: Final = "Inputs"
 

@@ -29,7 +29,7 @@ from fastopen.common.user_files import make_folder
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
-from fastopen.engines.bodies import BodiesFile
+from fastopen.engines.host import BodiesFile
 from fastopen.experiments import COMMAND_LINE, of_part, read_settings
 from fastopen.pages import ImportedPage
 from fastopen.pages.model import page_of_hosts

@@ -10,8 +10,7 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
-from fastopen.pages.importers.har.parts import HarEntry
-from fastopen.pages.importers.har.sizes import sizes_of
+from fastopen.pages.importers.har.parts import HarEntry, sizes_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 

@@ -1,17 +1,35 @@
-"""Reduce the memory of HAR entries: drop unused keys, move bodies to a store, store equal headers once."""
+"""Read the parts of a HAR entry: headers, body, and sizes as HTTP/1.1 would send them.
+
+Reduce their memory: drop unused keys, move bodies to a store, and store equal headers once."""
 
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
 
 from fastopen.pages import budget
+from fastopen.pages import url as urls
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import coerce
+from fastopen.pages.importers.coerce import Pairs
+from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import body_is_empty
 
 # Bytes of memory of a header in `_seen`, without its characters: a tuple, two strings, a dictionary entry.
 _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
+# dcb and dcz: https://www.rfc-editor.org/rfc/rfc9842
+_COMPRESSED: Final = frozenset(["gzip", "br", "deflate", "zstd", "compress", "x-gzip", "dcb", "dcz"])
+_COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
+# gzip and brotli compress text to about a third (the HTTP Archive's Web Almanac 2022, chapter
+# Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
+_COMPRESSED_SHARE: Final = 3
+# Beginnings of the names of HTTP/2, HTTP/3 and their predecessors, in lower case, as recorders write them.
+_BINARY: Final = ("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq")
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Headers(list[tuple[str, str]]):
@@ -84,3 +102,150 @@ class HarEntry:
         sizes = (self.response.get("_transferSize"), raw.get("_transferSize"), raw.get("_bytesIn"))
         self.transferred = next(filter(None, map(coerce.size, sizes)), None)
         """Bytes of the response as sent, headers included (Chrome, WebPageTest); None if unknown or 0."""
+
+
+class Sizes(NamedTuple):
+    """Sizes of a request and its response in bytes, with headers as HTTP/1.1 text."""
+
+    request_header_bytes: int
+    request_body_bytes: int
+    response_header_bytes: int
+    body_bytes: int
+
+
+def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) -> Sizes:
+    """Return the header and body sizes of a HAR entry. A size that the entry lacks is computed from other
+    values or guessed, and counted in `notes`."""
+    request, response = entry.request, entry.response
+    versions = (entry.raw.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
+    binary = entry.request_headers.binary or entry.response_headers.binary
+    binary |= any(coerce.text(version).lower().strip().startswith(_BINARY) for version in versions)
+    request_line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
+    host = len(f"host: {urls.host_of(url)}\r\n")
+    written = request_line + (0 if coerce.header(entry.request_headers, "host") is not None else host)
+    sent = _header(request, entry.request_headers, written, TYPICAL_REQUEST, binary, notes, "request_headers")
+    phrase = _PHRASES.get(status, coerce.text(response.get("statusText")))
+    status_line = len(f"HTTP/1.1 {status} {phrase}\r\n")
+    headers = entry.response_headers
+    got = _header(response, headers, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers")
+    return Sizes(
+        request_header_bytes=max(request_line + host + 2, sent),
+        request_body_bytes=_request_body(request, entry.request_headers, method),
+        response_header_bytes=max(status_line + 2, got),
+        body_bytes=0 if body_is_empty(method, status) else _body(entry, notes),
+    )
+
+
+def _header(
+    side: Mapping[str, Any],
+    listed: Pairs,
+    first_line: int,
+    typical: int,
+    binary: bool,
+    notes: Notes,
+    subject: str,
+) -> int:
+    """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` are
+    the recorded header fields, and `first_line` is the size of the text before these fields. `binary` is True
+    for HTTP/2 and HTTP/3, where the recorded size is not that of HTTP/1.1 text. If neither fields nor a
+    plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""
+    written = first_line + _written(listed) + 2
+    recorded = coerce.size(side.get("headersSize"))
+    # Old versions of Chrome write the size of only the first line if they did not see the headers.
+    least = written // 2 if listed else written + 8
+    if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
+        recorded = None
+    if listed and (binary or recorded is None):
+        if binary:
+            notes.add("written_out")
+        return min(written, MAX_HEADER_BYTES)
+    if recorded is not None:
+        return recorded
+    notes.add(subject)
+    return typical
+
+
+def _written(listed: Pairs) -> int:
+    return sum(len(name) + _utf8_bytes(value) + 4 for name, value in listed)
+
+
+def _utf8_bytes(value: object) -> int:
+    return len(coerce.text(value).encode("utf-8", "replace"))
+
+
+def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
+    recorded = coerce.size(request.get("bodySize"))
+    if recorded:
+        return recorded
+    if method in ("GET", "HEAD") and not request.get("postData"):
+        return 0
+    length = coerce.size(coerce.header(sent, "content-length"))
+    if length is not None:
+        return length
+    data = coerce.mapping(request.get("postData"))
+    if coerce.text(data.get("text")):
+        return _utf8_bytes(data.get("text"))
+    params = data.get("params")
+    fields = [coerce.mapping(param) for param in params] if isinstance(params, list) else []
+    return sum(_utf8_bytes(one.get("name")) + _utf8_bytes(one.get("value")) + 2 for one in fields)
+
+
+def _body(entry: HarEntry, notes: Notes) -> int:
+    """Return the size in bytes of the response body as sent. Estimate it if no plausible size is recorded."""
+    length = coerce.size(coerce.header(entry.response_headers, "content-length"))
+    whole = coerce.size(entry.content.get("size"))
+    empty = not whole and not entry.content.get("text")
+    # A recorded size of 0 is not plausible if there is content. `_objectSize` is a field of WebPageTest.
+    named = (coerce.size(size) for size in (entry.response.get("bodySize"), entry.raw.get("_objectSize")))
+    recorded = next((size for size in named if size or (size == 0 and empty)), None)
+    encoded = _is_encoded(entry.response_headers)
+    # If both sizes are equal, they are the decompressed size (waterfall-tools) or the compressed size
+    # (WebPageTest). The length of the recorded content shows which.
+    unpacked = encoded and recorded == whole
+    if recorded is None or (unpacked and entry.text is not None and entry.text.length == whole):
+        return _guessed_body(entry, length, whole, notes)
+    # Chrome's size includes the compressed headers of HTTP/2. Chunked bodies have no Content-Length.
+    if length is not None and length < recorded and (unpacked or recorded <= length + 4096):
+        return length
+    if whole and not encoded and whole < recorded <= whole + 4096:
+        return whole
+    return recorded
+
+
+def _guessed_body(entry: HarEntry, length: int | None, whole: int | None, notes: Notes) -> int:
+    """Estimate the size in bytes of a response's body as sent, and count the estimate in `notes`. Use
+    Content-Length (`length`). If it is missing or too large, use the number of transferred bytes. If both are
+    missing, subtract the bytes that compression saved from the size of the content (`whole`)."""
+    if entry.transferred is not None:
+        headers = coerce.size(entry.response.get("headersSize")) or _written(entry.response_headers) + 17
+        if length is None or headers < entry.transferred < length:
+            notes.add("body_transfer")
+            return max(0, entry.transferred - headers)
+    if length is not None:
+        notes.add("body_length")
+        return length
+    if whole:
+        # Old versions of Chrome write a number above `whole` if they do not know how much compression saved.
+        saved = coerce.size(entry.content.get("compression")) or 0
+        if saved > whole:
+            saved = 0
+        # Without recorded headers, assume that text was compressed.
+        mime = coerce.text(entry.content.get("mimeType"))
+        fields = entry.response_headers
+        may_be_encoded = _is_encoded(fields) or (not fields and _COMPRESSIBLE.search(mime))
+        if saved < whole and (saved or not may_be_encoded):
+            notes.add("body_content")
+            return whole - saved
+        notes.add("body_ratio")
+        return max(1, whole // _COMPRESSED_SHARE)
+    if entry.text is not None and entry.text.length:
+        notes.add("body_content")
+        return entry.text.length
+    if whole is None:
+        notes.add("body_zero")
+    return 0
+
+
+def _is_encoded(got: Pairs) -> bool:
+    codings = (coerce.header(got, "content-encoding") or "").lower().split(",")
+    return not _COMPRESSED.isdisjoint(coding.strip() for coding in codings)
