@@ -17,9 +17,9 @@ from rich.console import Console
 
 from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
-from fastopen.common.atomic import write_atomic
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError, pip_install
+from fastopen.common.files import write_atomic
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Shard
 from fastopen.experiments.quantities import Kind

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
-from fastopen.pages.bodies import bodies_digest
+from fastopen.pages.recording import bodies_digest
 
 # The maximum number of attempts at a load that is invalid because of the machine: it was late, or the world
 # ended early. A late link gets the most attempts, because the processors of virtual machines can pause for

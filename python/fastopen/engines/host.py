@@ -12,7 +12,7 @@ from typing import IO, Final
 
 from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
-from fastopen.common.temporary import filling, temporary_file
+from fastopen.common.files import filling, temporary_file
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.client_kinds import LOADER, ClientType
 from fastopen.contract.load_record import Counters
@@ -20,7 +20,7 @@ from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 from fastopen.pages import Page
-from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.recording import RecordedBodies
 
 # The maximum number of attempts to build the world of a job. The program ends before it loads the page if the
 # network that it measures deviates from the network that the job requires.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.temporary import filling, temporary_file
+from fastopen.common.files import filling, temporary_file
 from fastopen.contract import (
     EndRecord,
     ErrorRecord,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from fastopen.common.errors import InputError, collected, did_you_mean, raise_all
+from fastopen.common.files import read_toml
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.common.resources import packaged_folder
-from fastopen.common.user_files import read_toml
 from fastopen.experiments.factor_values import SettingSource, read_settings, toml_file, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import Experiment, ExperimentFacts, Seed

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fastopen.common import units
 from fastopen.common.errors import InputError
+from fastopen.common.files import read_toml
 from fastopen.common.grouping import grouped
 from fastopen.common.pydantic_errors import input_errors
-from fastopen.common.user_files import read_toml
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
 from fastopen.experiments.document import experiment_of, load_experiment, packaged_experiments

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.common.user_files import read_bytes
+from fastopen.common.files import read_bytes
 from fastopen.contract.network import TRACE_MAX_MS
 
 PACKET_BYTES: Final = 1500

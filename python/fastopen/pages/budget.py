@@ -14,7 +14,7 @@ from gzip import GzipFile
 from typing import IO, Final
 
 from fastopen.common.errors import InputError
-from fastopen.common.temporary import filling
+from fastopen.common.files import filling
 from fastopen.common.units import format_bytes
 
 # Recordings of the largest pages unpack to some 300 MB, bodies included.

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from fastopen.common.closing import Closing, on_error
 from fastopen.common.errors import InputError, os_errors_as, unreadable
-from fastopen.common.user_files import open_file
+from fastopen.common.files import open_file
 from fastopen.pages import budget
 
 # A callback that gets the amount of an input that has been read, and the total amount, in bytes or files.

@@ -13,10 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fastopen.common import json_memory
-from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError
+from fastopen.common.files import read_text, write_atomic
 from fastopen.common.pydantic_errors import input_error
-from fastopen.common.user_files import read_text
 from fastopen.pages import url as urls
 
 FORMAT: Final = "fastopen-page/1"

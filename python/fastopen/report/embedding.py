@@ -8,7 +8,7 @@ from html import escape, unescape
 from importlib import metadata
 from typing import Any, Final
 
-from fastopen.common.atomic import write_atomic
+from fastopen.common.files import write_atomic
 from fastopen.common.resources import cache_folder
 from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import MachineError
+from fastopen.common.files import write_atomic
 from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from fastopen.common import units
-from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, MachineError
+from fastopen.common.files import write_atomic
 from fastopen.common.resources import cache_folder
 from fastopen.contract import LoadRecord, Network
 from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels

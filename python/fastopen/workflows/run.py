@@ -26,8 +26,8 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.factors import BY_NAME
 from fastopen.pages import ImportedPage, Page, load_chosen
-from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.pages.recording import RecordedBodies
 from fastopen.runs import (
     NOTHING_ELSE,
     RunOutcome,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.common.atomic import write_atomic
+from fastopen.common.files import write_atomic
 
 
 def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from fastopen.common.errors import InputError
+from fastopen.common.files import read_toml
 from fastopen.common.resources import packaged_folder
-from fastopen.common.user_files import read_toml
 from fastopen.experiments import load_rigs, packaged_experiments
 from fastopen.experiments.rigs import RigSpace, chain_of_hosts, page_answered_later, page_of_objects
 from fastopen.pages import load_chosen

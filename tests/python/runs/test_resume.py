@@ -28,7 +28,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page, load_chosen
-from fastopen.pages.bodies import BodyStore, RecordedBodies
+from fastopen.pages.recording import BodyStore, RecordedBodies
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
 from fastopen.runs.resume import check_bodies
 from fastopen.runs.store import DiskSync

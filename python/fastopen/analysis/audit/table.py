@@ -13,8 +13,8 @@ from typing import Final
 
 from fastopen.analysis.audit.own import MARKS, printed_rows
 from fastopen.common.errors import InputError, any_of
+from fastopen.common.files import read_text
 from fastopen.common.phrases import listed
-from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
 # Optional columns for more checks. published.csv does not have `pairs`, nor `requests` and `bytes` of a load.

@@ -25,18 +25,19 @@ from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs, errors_in
-from fastopen.engines.kernels.manifest import (
+from fastopen.engines.kernels.recipe import Recipe, is_built_from, read_recipe
+from fastopen.engines.kernels.store import (
     MANIFEST,
     PROGRAM,
     SCRIPTS,
     Kernel,
     Manifest,
+    installed,
+    kernels_folder,
     manifest_text,
     read_kernel,
     sha256_of,
 )
-from fastopen.engines.kernels.recipe import Recipe, is_built_from, read_recipe
-from fastopen.engines.kernels.store import installed, kernels_folder
 
 # The programs that the build calls, with the Debian packages that contain them.
 TOOLS: Final = {

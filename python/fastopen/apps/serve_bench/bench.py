@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fastopen.common.errors import InputError, did_you_mean, raise_all
+from fastopen.common.files import read_toml
 from fastopen.common.pydantic_errors import conflict, input_errors
 from fastopen.common.resources import packaged_folder
 from fastopen.common.units import parse_duration_us, parse_size_bytes
-from fastopen.common.user_files import read_toml
 from fastopen.contract import (
     CONTRACT,
     Flood,

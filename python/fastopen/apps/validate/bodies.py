@@ -14,8 +14,8 @@ from fastopen.cli.output import console, exit_if, print_grid, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.common.files import make_folder, write_file
 from fastopen.common.grid import entries, figures, keys, listing
-from fastopen.common.user_files import make_folder, write_file
 from fastopen.contract import LoadRecord, Origins
 from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.experiments import BASELINE

@@ -19,7 +19,7 @@ from fastopen.analysis.comparison import (
 from fastopen.cli.output import console, exit_if, print_json, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, collected, raise_all
-from fastopen.common.user_files import write_file
+from fastopen.common.files import write_file
 from fastopen.report import results_document
 from fastopen.report.compared import comparison_renderables
 from fastopen.report.compared_document import comparison_document

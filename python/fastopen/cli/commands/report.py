@@ -7,7 +7,7 @@ from typer import Option
 
 from fastopen.cli.output import print_message, print_text
 from fastopen.cli.shared_options import RunArgument
-from fastopen.common.user_files import write_file
+from fastopen.common.files import write_file
 from fastopen.runs import RunStore, find_run
 from fastopen.runs.folders import REPORT
 

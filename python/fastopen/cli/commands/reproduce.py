@@ -25,8 +25,8 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
+from fastopen.common.files import make_folder, write_file
 from fastopen.common.grid import Column, figures, keys, listing
-from fastopen.common.user_files import make_folder, write_file
 from fastopen.engines import default_parallel
 from fastopen.experiments import (
     COMMAND_LINE,

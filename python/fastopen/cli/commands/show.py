@@ -12,7 +12,7 @@ from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import Results, collect
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
 from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument
-from fastopen.common.user_files import write_file
+from fastopen.common.files import write_file
 from fastopen.report import results_document, results_renderables
 from fastopen.report.terminal_bars import bars
 from fastopen.runs import LAST, RunStore, find_run

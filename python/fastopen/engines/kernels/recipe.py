@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fastopen.common.errors import MachineError
 from fastopen.common.resources import packaged_folder
-from fastopen.engines.kernels.manifest import Kernel
+from fastopen.engines.kernels.store import Kernel
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from fastopen.common.grouping import grouped
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce, kinds
-from fastopen.pages.importers.assemble import Edge
 from fastopen.pages.importers.chains import PARTS, first_navigated
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import Edge, Exchange
 from fastopen.pages.importers.messages import unpacked
 from fastopen.pages.references import UrlIndex, find_reference
 

@@ -9,8 +9,7 @@ from typing import Final
 from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
-from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import ASKERS, OTHER_ASKERS, Exchange
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import Initiators, ResourceType
 from fastopen.pages.references import UrlIndex, find_reference

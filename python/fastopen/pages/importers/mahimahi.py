@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError
 
 from fastopen.common.errors import InputError
 from fastopen.pages import budget
-from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.importers import coerce
@@ -21,7 +20,7 @@ from fastopen.pages.importers.graph import navigated_or_widest
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.recording import ImportedPage
+from fastopen.pages.recording import BodyStore, ImportedPage
 
 # A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")

@@ -13,7 +13,6 @@ from warcio.bufferedreaders import ChunkedDataReader
 
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.coerce import Pairs
@@ -27,6 +26,7 @@ from fastopen.pages.importers.exchange import (
 )
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
+from fastopen.pages.recording import StoredBody
 
 # Maximum number of bytes to which a body is decoded, because a small body may decode to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20

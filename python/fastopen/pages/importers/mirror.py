@@ -15,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 from fastopen.common.errors import unreadable
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import kinds
@@ -24,7 +23,7 @@ from fastopen.pages.importers.graph import page_documents
 from fastopen.pages.importers.messages import packed
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.recording import ImportedPage
+from fastopen.pages.recording import BodyStore, ImportedPage
 
 _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")

@@ -8,9 +8,8 @@ from typing import Final
 from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
-from fastopen.pages.importers.assemble import Edge, check_size, page_of
 from fastopen.pages.importers.coerce import MAX_MS
-from fastopen.pages.importers.exchange import Exchange, HarPage
+from fastopen.pages.importers.exchange import Edge, Exchange, HarPage, check_size, page_of
 from fastopen.pages.importers.initiators import InitiatorResolver
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import Phase

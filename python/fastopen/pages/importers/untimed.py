@@ -7,8 +7,7 @@ from typing import Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
-from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import ASKERS, OTHER_ASKERS, Edge, Exchange, check_size, page_of
 from fastopen.pages.importers.graph import Graph, Resolve, as_url, listed_roots, navigated_or_first
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.common.temporary import temporary_file
+from fastopen.common.files import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import copy_within, read_whole

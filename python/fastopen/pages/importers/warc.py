@@ -22,11 +22,10 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
 from fastopen.common.errors import InputError
+from fastopen.common.files import temporary_file
 from fastopen.common.grouping import grouped
-from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, Progress, silent, stem_of, unpacked_start
 from fastopen.pages.importers import coerce
@@ -36,7 +35,7 @@ from fastopen.pages.importers.messages import http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.model import HttpVersion
-from fastopen.pages.recording import ImportedPage
+from fastopen.pages.recording import BodyStore, ImportedPage, StoredBody
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import altair as alt
 import vl_convert as vlc
 
-from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import unwritable
+from fastopen.common.files import write_atomic
 from fastopen.report.figures.style import PAPER, Style, config
 
 # A placeholder for a chart's data, which Altair would check for seconds. `Figure.spec` adds the data.

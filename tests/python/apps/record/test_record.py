@@ -17,7 +17,7 @@ from fastopen.apps.record.har import Loaded, har_of, round_trips_ms
 from fastopen.apps.record.wacz import wire_exchanges
 from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.pages import load_pages
-from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.recording import RecordedBodies
 from local_server import Handler, served
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

@@ -18,7 +18,7 @@ from warcio.warcwriter import WARCWriter
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
-from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.recording import RecordedBodies
 from pages.hars import noted
 from pages.sites import INITIATORS, ROOT, Answer, initiators, site
 from places import SHARED

@@ -24,8 +24,7 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import OneKernelOption, with_settings
 from fastopen.common import units
 from fastopen.common.errors import InputError, unwritable
-from fastopen.common.temporary import filling, temporary_file
-from fastopen.common.user_files import make_folder
+from fastopen.common.files import filling, make_folder, temporary_file
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels

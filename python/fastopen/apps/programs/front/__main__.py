@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fastopen.apps.programs.front.front import CommandError, SupervisorLostError, end_like, run_supervised
 from fastopen.apps.programs.front.words import IN_WORLD, write_report
-from fastopen.common.atomic import write_atomic
+from fastopen.common.files import write_atomic
 
 FORMAT: Final = "fastopen-exec/1"
 LOST: Final = 1

@@ -14,7 +14,7 @@ from fastopen.apps.record.wacz import wacz_of, wire_exchanges
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.shared_options import QuietOption
 from fastopen.common.errors import InputError
-from fastopen.common.user_files import read_bytes, write_file
+from fastopen.common.files import read_bytes, write_file
 from fastopen.pages.library import entries_of_list
 from fastopen.pages.url import cleaned
 

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import body_is_empty
+from fastopen.pages.recording import BodyStore, StoredBody
 
 # Bytes of memory of a header in `_seen`, without its characters: a tuple, two strings, a dictionary entry.
 _PAIR_BYTES: Final = 300

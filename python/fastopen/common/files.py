@@ -1,16 +1,20 @@
-"""Read and write files that users name. Raise InputErrors with the file's name if this fails."""
+"""Read and write files that users name, and temporary files. Errors name the file."""
 
 import errno
 import os
 import re
+import secrets
 import stat
+import tempfile
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
-from fastopen.common.atomic import write_atomic
-from fastopen.common.errors import InputError, os_errors_as, unreadable, unwritable
+from fastopen.common.closing import on_error
+from fastopen.common.errors import InputError, MachineError, os_errors_as, unreadable, unwritable
 
 # The limit for text files. A page of 50,000 resources or a list of 100,000 URLs is smaller.
 MAX_TEXT_BYTES: Final = 16 * 2**20
@@ -21,6 +25,28 @@ _MOST_PARTS_OF_A_KEY: Final = 300
 _PARTS_OF_A_KEY: Final = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)++""", re.ASCII
 )
+
+
+def write_atomic(path: Path | str, content: str | bytes) -> None:
+    """Write a file atomically.
+
+    A reader sees either the old or the new content, even if the disk is full or the process is killed. A file
+    that is not regular, such as /dev/stdout, is written directly. Raises OSError if writing fails."""
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
+    with on_error(temporary.unlink):
+        with os.fdopen(created, "wb") as file:
+            file.write(data)
+        if mode is not None:
+            temporary.chmod(mode)  # the umask may have removed bits
+        temporary.replace(path)
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -78,3 +104,21 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Write a file atomically (see `write_atomic`). Raises the same errors as `make_folder`."""
     with os_errors_as(unwritable, path):
         write_atomic(path, content)
+
+
+def temporary_file() -> IO[bytes]:
+    """Open an empty temporary file, which the caller must close. Raises MachineError if it cannot be created.
+    Write to the file in a block `with filling():`, so that a full disk also raises MachineError."""
+    with filling():
+        return tempfile.TemporaryFile(prefix="fastopen-")
+
+
+@contextmanager
+def filling() -> Iterator[None]:
+    """Convert an OSError raised in the `with` block into a MachineError about a temporary file."""
+    try:
+        yield
+    except OSError as error:
+        place = tempfile.gettempdir() if tempfile.tempdir else "the folder for temporary files"
+        message = f"{place}: a temporary file cannot be written: {error.strerror or error}"
+        raise MachineError(message, "free some space there, or set TMPDIR to another folder") from None
