@@ -18,7 +18,7 @@ from typing import Final
 
 from fastopen.common.errors import MachineError
 from fastopen.engines import kernels
-from fastopen.engines.kernels.recipe import is_outdated
+from fastopen.engines.kernel_recipe import is_outdated
 from manual_pages import write_share
 
 ROOT: Final = Path(__file__).resolve().parents[1]

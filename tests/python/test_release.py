@@ -13,7 +13,7 @@ import pytest
 
 from command_documents import commands
 from fastopen.common.errors import MachineError
-from fastopen.engines.kernels.store import read_kernel, sha256_of
+from fastopen.engines.kernels import read_kernel, sha256_of
 from fastopen.workflows.expected import KERNEL
 from kernel_wheel import platform_tag, source_offer
 from manual_pages import completions, manual_pages

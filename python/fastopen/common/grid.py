@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal, TypeVar
 
 Tone = Literal["", "good", "bad", "quiet", "notable"]
 Kind = Literal["key", "factor", "figure", "words"]
 Value = str | float | bool | None
+Cell = TypeVar("Cell")
+# Spreadsheets evaluate text that begins with one of these as a formula (OWASP, "CSV Injection").
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 @dataclass(frozen=True)
@@ -112,3 +115,13 @@ def listing(columns: Sequence[Column], rows: Iterable[Sequence[Entry | str]], ti
     """Return a table with the given columns and rows. A cell given as text becomes an Entry."""
     made = (tuple(Entry(one) if isinstance(one, str) else one for one in row) for row in rows)
     return Grid(title, tuple(columns), tuple(made))
+
+
+def escape_formula(value: Cell) -> Cell | str:
+    """Return `value`, with an apostrophe before text that a spreadsheet would evaluate as a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def unescape_formula(cell: str) -> str:
+    """Return the text of a cell without the apostrophe that `escape_formula` may have added."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell

@@ -177,7 +177,7 @@ def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
         manifest = kernel.manifest
         if (manifest.sha256, tuple(manifest.arguments)) == (maker.kernel, maker.arguments):
             return program, kernel
-    named = kernels.find() if os.environ.get(kernels.store.VARIABLE) else None
+    named = kernels.find() if os.environ.get(kernels.VARIABLE) else None
     if named is not None and named.manifest.sha256 == maker.kernel:
         return program, named
     message = f"the kernel with SHA-256 {maker.kernel[:12]}... is not installed"

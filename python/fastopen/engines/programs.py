@@ -14,7 +14,7 @@ from typing import Any, Final
 from fastopen.common.errors import MachineError
 from fastopen.common.process import output_of
 from fastopen.contract import Client, Job
-from fastopen.engines.kernels.store import sha256_of
+from fastopen.engines.kernels import sha256_of
 
 NAME: Final = "fastopen-world"
 VARIABLE: Final = "FASTOPEN_WORLD"

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from fastopen.common import units
 from fastopen.common.errors import InputError
@@ -22,6 +22,7 @@ from fastopen.common.files import read_toml
 from fastopen.common.grouping import grouped
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
+from fastopen.contract.part import NotEmpty, Part
 from fastopen.experiments.arms import HEADLINE, ArmName
 from fastopen.experiments.document import experiment_of, load_experiment, packaged_experiments
 from fastopen.experiments.factor_values import SettingSource, toml_file
@@ -36,17 +37,14 @@ ASSUMED: Final = "assumed"
 SMALL_BYTES: Final = 2000
 # Ways to fit a page to the published times.
 Fitted = Literal["objects", "sizes", "hosts", "time"]
-NotEmpty = Annotated[str, Field(min_length=1)]
 
 
-class Property(BaseModel):
+class Property(Part):
     """An assumption about a published measurement of page load times, such as a smaller initial window.
     Assumptions with the same `name` exclude each other. `set` maps keys of the experiment's file to new
     values, and `off` does so only for loads without TFO. In loads with TFO, `tfo_ms` is added to each server
     think time. If `fitted` is set, the page is changed until its load times without TFO are close to the
     published ones. With `each_page`, the assumption may also hold for a single page."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: NotEmpty
     value: NotEmpty

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fastopen.common.csv_cells import unescape_formula
 from fastopen.common.errors import InputError, MachineError, unreadable
+from fastopen.common.grid import unescape_formula
 from fastopen.common.grouping import grouped
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind

@@ -3,8 +3,7 @@
 import csv
 import io
 
-from fastopen.common.csv_cells import escape_formula
-from fastopen.common.grid import Grid
+from fastopen.common.grid import Grid, escape_formula
 
 
 def csv_text(grid: Grid) -> str:

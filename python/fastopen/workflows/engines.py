@@ -25,8 +25,7 @@ from fastopen.engines import (
     program_digest,
     program_version,
 )
-from fastopen.engines.kernels import Kernel
-from fastopen.engines.kernels.store import VARIABLE
+from fastopen.engines.kernels import VARIABLE, Kernel
 from fastopen.experiments import EngineName, Experiment, Plan, repeats_of, slowed_down
 from fastopen.runs import describe_environment
 

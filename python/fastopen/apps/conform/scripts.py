@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.engines.kernels.store import SCRIPTS, version_key
+from fastopen.engines.kernels import SCRIPTS, version_key
 
 # The arguments that the scripts' own runners pass: packetdrill's run_all.py, and the kernel's ksft_runner.sh.
 # The cookies result from these addresses and the key that defaults.sh sets.

@@ -15,7 +15,7 @@ from typing import Final
 
 from fastopen.common.errors import MachineError
 from fastopen.common.process import output_of
-from fastopen.engines.kernels.store import version_key
+from fastopen.engines.kernels import version_key
 
 APT: Final = Path("/etc/apt")
 COMPONENT: Final = "main"

@@ -25,8 +25,8 @@ from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs, errors_in
-from fastopen.engines.kernels.recipe import Recipe, is_built_from, read_recipe
-from fastopen.engines.kernels.store import (
+from fastopen.engines.kernel_recipe import Recipe, is_built_from, read_recipe
+from fastopen.engines.kernels import (
     MANIFEST,
     PROGRAM,
     SCRIPTS,

@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from fastopen.common.errors import MachineError
 from fastopen.common.process import Command, StepFailedError, output_of, plain_environment, run, running
-from fastopen.engines.kernels.recipe import Recipe, options_in
+from fastopen.engines.kernel_recipe import Recipe, options_in
 
 FLAGS: Final = Path("scripts/Makefile.lib")
 FIRST: Final = Path("include/linux/compiler-version.h")

@@ -9,7 +9,7 @@ from typing import IO, Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.process import pipe
-from fastopen.engines.kernels.store import sha256_of
+from fastopen.engines.kernels import sha256_of
 
 # tar's patterns for files of earlier builds in a folder. Without the recorded commands (*.cmd) the kernel's
 # make builds everything again. No pattern may match a source file: */vmlinux* would match vmlinux.lds.S.

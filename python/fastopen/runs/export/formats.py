@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import InputError
+from fastopen.common.grid import escape_formula
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.database import damaged
 from fastopen.runs.export.folder import atomic_folder

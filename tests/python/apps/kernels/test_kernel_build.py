@@ -18,7 +18,7 @@ from fastopen.apps.kernels import build
 from fastopen.apps.kernels.build import workspace
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import kernels
-from fastopen.engines.kernels.recipe import is_outdated, read_recipe
+from fastopen.engines.kernel_recipe import is_outdated, read_recipe
 
 pytestmark = pytest.mark.slow
 
@@ -337,7 +337,7 @@ def test_ctrl_c_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from fastopen.apps.kernels import build\n"
         "from fastopen.apps.kernels.build import BuildRequest, build_kernel\n"
-        "from fastopen.engines.kernels.recipe import read_recipe\n"
+        "from fastopen.engines.kernel_recipe import read_recipe\n"
         "recipe = read_recipe(Path(sys.argv[2])); build.read_recipe = lambda: recipe\n"
         "build_kernel(BuildRequest(Path(sys.argv[1])), lambda stage: None)\n"
     )

@@ -18,7 +18,7 @@ from fastopen.apps.kernels.compile import (
     prepare_names,
 )
 from fastopen.common.process import plain_environment
-from fastopen.engines.kernels.recipe import Recipe, read_recipe
+from fastopen.engines.kernel_recipe import Recipe, read_recipe
 
 FLAGS = """\
 basename_flags = -DKBUILD_BASENAME=$(call name-fix,$(basetarget))

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 from fastopen.cli.app import app
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import kernels
-from fastopen.engines.kernels import Kernel, Manifest
-from fastopen.engines.kernels.recipe import read_recipe
-from fastopen.engines.kernels.store import manifest_text
+from fastopen.engines.kernel_recipe import read_recipe
+from fastopen.engines.kernels import Kernel, Manifest, manifest_text
 
 
 def install(name: str, built: str = "2026-11-21T12:00:00+00:00", folder: Path | None = None) -> Path:

@@ -13,8 +13,8 @@ from typer import Argument, Exit, Option, Typer
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
-from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import unwritable
+from fastopen.common.grid import escape_formula
 from fastopen.common.phrases import plural
 from fastopen.pages.corpus import COLUMNS, corpus_files, index_pages
 

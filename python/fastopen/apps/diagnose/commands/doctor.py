@@ -21,7 +21,7 @@ from fastopen.common.phrases import plural
 from fastopen.common.units import on_off
 from fastopen.engines import check_program, find_program, kernels, program_version
 from fastopen.engines.host import default_parallel
-from fastopen.engines.kernels.recipe import is_outdated
+from fastopen.engines.kernel_recipe import is_outdated
 
 PANEL: Final = "Trust"
 

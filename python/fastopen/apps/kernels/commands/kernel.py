@@ -12,8 +12,8 @@ from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels
+from fastopen.engines.kernel_recipe import is_outdated
 from fastopen.engines.kernels import Kernel
-from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):

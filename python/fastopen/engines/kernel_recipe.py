@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fastopen.common.errors import MachineError
 from fastopen.common.resources import packaged_folder
-from fastopen.engines.kernels.store import Kernel
+from fastopen.engines.kernels import Kernel
 
 
 @dataclass(frozen=True)
