@@ -18,7 +18,7 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import FileProgress, Progress, TextFile, first_bytes, part_of, silent
-from fastopen.pages.importers import NoPageError, import_file, import_folder
+from fastopen.pages.importers import import_file, import_folder
 from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.recording import ImportedPage
@@ -107,13 +107,15 @@ def _load(
         recordings = sorted(one for one in path.iterdir() if one.name.lower().endswith(RECORDING_SUFFIXES))
         if recordings:
             return _load_recordings(recordings, library, lenient, progress)
-        try:
-            return import_folder(path, lenient=lenient, progress=progress)
-        except NoPageError:
-            # The user may mean a packaged page, but the working directory has a folder of the same name,
-            # because fastopen stores the runs of a packaged page there.
-            if str(argument) not in packaged_pages():
-                raise
+        imported = import_folder(path, lenient=lenient, progress=progress)
+        if imported is not None:
+            return imported
+        # The user may mean a packaged page, but the working directory has a folder of the same name, because
+        # fastopen stores the runs of a packaged page there.
+        if str(argument) not in packaged_pages():
+            message = "the folder holds no HAR, WARC or WACZ file, website mirror or Mahimahi recording"
+            remedy = "give a recording, a folder of recordings, or a mirror with a folder for each host"
+            raise InputError(message, str(path), remedy)
     elif path.exists():
         return _load_file(path, library, lenient, progress)
     name = str(argument)

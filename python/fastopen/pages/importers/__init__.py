@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.common.errors import InputError, unreadable
+from fastopen.common.errors import unreadable
 from fastopen.pages.files import Progress, first_bytes, silent, unpacked_start
 from fastopen.pages.recording import ImportedPage
 
@@ -17,10 +17,6 @@ from fastopen.pages.recording import ImportedPage
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
 # Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")
-
-
-class NoPageError(InputError):
-    """Raised if a folder is not a recording in any supported format."""
 
 
 def _format(name: str) -> Any:
@@ -41,8 +37,10 @@ def import_file(
     return None
 
 
-def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a recording in a folder. Raises NoPageError if it has no supported format."""
+def import_folder(
+    folder: Path, *, lenient: bool = False, progress: Progress = silent
+) -> list[ImportedPage] | None:
+    """Return the pages of a recording in a folder, or None if the folder has no supported format."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):
@@ -50,8 +48,4 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
                 return found
     except OSError as error:
         raise unreadable(error.filename or folder, error) from None
-    raise NoPageError(
-        "the folder holds no HAR, WARC or WACZ file, website mirror or Mahimahi recording",
-        str(folder),
-        "give a recording, a folder of recordings, or a mirror with a folder for each host",
-    )
+    return None
