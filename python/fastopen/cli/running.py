@@ -31,7 +31,7 @@ from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.runs import RunOutcome, RunStore, runs_folder
-from fastopen.runs.packets import FOLDER as PACKETS
+from fastopen.runs.rows import PACKETS
 from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at

@@ -2,7 +2,6 @@
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.executor import ExecutorEngine
-from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.programs import (
     check_program,
     check_versions,
@@ -13,4 +12,4 @@ from fastopen.engines.programs import (
     program_version,
 )
 from fastopen.engines.results_store import Maker, ResultsStore, StoredEngine
-from fastopen.engines.virtual import VirtualEngine
+from fastopen.engines.worlds import HostEngine, VirtualEngine, default_parallel

@@ -29,11 +29,10 @@ from fastopen.engines.base import (
     Reported,
     event_of,
 )
-from fastopen.engines.host import end_of
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.programs import find_program, program_digest
 from fastopen.engines.results_store import Maker
-from fastopen.engines.virtual import VirtualEngine, batches
+from fastopen.engines.worlds import VirtualEngine, batches, end_of
 
 # Tasks submitted for each worker, including the one that it runs, so that no worker waits for its next task.
 AHEAD: Final = 2

@@ -22,7 +22,7 @@ from typing import Any, Final
 from fastopen.common import json_memory
 from fastopen.common.closing import Closing, on_error
 from fastopen.common.errors import InputError, MachineError, os_errors_as, unreadable, unwritable
-from fastopen.runs.packets import FOLDER as PACKETS
+from fastopen.runs.rows import PACKETS
 
 FILE: Final = "run.sqlite"
 APPLICATION_ID: Final = 0x66_6F_70_6E  # "fopn"

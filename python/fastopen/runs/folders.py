@@ -13,8 +13,8 @@ from fastopen.common.errors import InputError, did_you_mean, os_errors_as, unrea
 from fastopen.experiments import DesignPoint, Experiment, varying_factors
 from fastopen.runs.database import FILE, LIST_THEM, OWN_FILES, FolderLock, holds_run, is_database
 from fastopen.runs.export.folder import FORMATS, UNFINISHED, is_exported
-from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.reader import RunReader
+from fastopen.runs.rows import PACKETS
 
 VARIABLE: Final = "FASTOPEN_RUNS"
 LAST: Final = "last"

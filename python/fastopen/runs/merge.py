@@ -17,8 +17,8 @@ from fastopen.experiments import Plan, Shard, repeats_to_the_byte
 from fastopen.experiments.plan import ranges
 from fastopen.runs import database as files
 from fastopen.runs.database import damaged
-from fastopen.runs.packets import FOLDER, kept_packets, packets_name
 from fastopen.runs.resume import check_same, planned_again
+from fastopen.runs.rows import PACKETS, kept_packets, packets_name
 from fastopen.runs.store import NONE, Attempts, RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
@@ -164,7 +164,7 @@ class Merging:
         set_fact(database, "status", "finished" if self.done == self.loads else "interrupted")
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
-        with on_error(lambda: shutil.rmtree(output / FOLDER, ignore_errors=True)):
+        with on_error(lambda: shutil.rmtree(output / PACKETS, ignore_errors=True)):
             for part in self._parts:
                 with closing(RunStore.open(part.folder)) as run:
                     self._copy(part, run, database, of_job)
@@ -200,15 +200,15 @@ class Merging:
         database.executemany("INSERT INTO faults VALUES (?, ?)", faults)
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
-        if not (part.folder / FOLDER).is_dir():
+        if not (part.folder / PACKETS).is_dir():
             return
-        (output / FOLDER).mkdir(exist_ok=True)
+        (output / PACKETS).mkdir(exist_ok=True)
         for row in run.loads():
             number = self._numbers.get((row.job, row.load, row.attempt))
             if number is None or self._chosen[row.job, row.load][0] is not part:
                 continue
             if (kept := kept_packets(part.folder, row)) is not None:
-                shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
+                shutil.copyfile(kept, output / PACKETS / packets_name(row._replace(number=number)))
 
     @property
     def done(self) -> int:

@@ -1,8 +1,12 @@
-"""Define the row that summarizes a page load, a filter for lists of loads, and the names of load files."""
+"""Define the row of main results of a page load, a filter for lists of loads, and files of packets."""
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
+
+from fastopen.common.errors import MachineError
+from fastopen.common.files import write_atomic
 
 NAME_MAX: Final = 120
 Order = Literal["written", "fastest", "slowest"]
@@ -12,6 +16,10 @@ SQL_ORDERS: Final[dict[Order, str]] = {
     "fastest": "plt_ns IS NULL, plt_ns, loads.number",
     "slowest": "plt_ns DESC, loads.number",
 }
+PACKETS: Final = "packets"
+PACKETS_ENDING: Final = "pcapng"
+# Enough for the largest capture of the program that emulates networks (crates/world/src/capture/mod.rs).
+PACKETS_MAX_BYTES: Final = 256 * 2**20
 
 
 class LoadRow(NamedTuple):
@@ -86,3 +94,29 @@ def file_name(number: int, job: str, load: str, ending: str) -> str:
     `number` is the load's number in the run, and `job` and `load` are ids. `ending` is without a dot."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"
+
+
+def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
+    """Write `pcapng`, a file with the packets of a load, into the folder of `run`. The load's number in the
+    run and the ids `job` and `load` give the file its name. Raises MachineError if the write fails."""
+    folder = run / PACKETS
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomic(folder / file_name(number, job, load, PACKETS_ENDING), pcapng)
+    except OSError as error:
+        message = f"{folder}: packets cannot be written: {error.strerror or error}"
+        raise MachineError(message, "free some space there, or run without --pcap") from None
+
+
+def kept_packets(run: Path, row: LoadRow) -> Path | None:
+    """Return the packet file of a load; None if it is missing, larger than
+    PACKETS_MAX_BYTES, or behind a symlink in `run`."""
+    path = run / PACKETS / packets_name(row)
+    if not path.is_file() or path.resolve() != run.resolve() / PACKETS / path.name:
+        return None
+    return path if path.stat().st_size <= PACKETS_MAX_BYTES else None
+
+
+def packets_name(row: LoadRow) -> str:
+    """Return the name, without the folder, of the file for a load's packets."""
+    return file_name(row.number, row.job, row.load, PACKETS_ENDING)

@@ -20,8 +20,8 @@ from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
 from fastopen.runs.database import FILE
-from fastopen.runs.packets import keep_packets
 from fastopen.runs.reader import RunReader
+from fastopen.runs.rows import keep_packets
 
 
 @dataclass(frozen=True, slots=True)

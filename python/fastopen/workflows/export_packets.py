@@ -12,7 +12,7 @@ from fastopen.engines import LoadDone
 from fastopen.experiments import repeats_to_the_byte
 from fastopen.runs import LoadRow, RunReader, stored_plan
 from fastopen.runs.export.folder import atomic_folder
-from fastopen.runs.packets import kept_packets, packets_name
+from fastopen.runs.rows import kept_packets, packets_name
 from fastopen.workflows.engines import EngineSet
 from fastopen.workflows.run import bodies_of, pages_of
 

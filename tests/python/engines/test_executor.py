@@ -33,8 +33,7 @@ from fastopen.engines import (
     program_digest,
     world_process,
 )
-from fastopen.engines.host import WorldEngine
-from fastopen.engines.virtual import TOGETHER
+from fastopen.engines.worlds import TOGETHER, WorldEngine
 from fastopen.experiments import Plan
 from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.workflows.workers import DaskExecutor

@@ -14,8 +14,8 @@ from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
 from fastopen.contract.client_kinds import CHROMIUM, CLIENTS, LOADER
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, host
-from fastopen.engines.host import WorldEngine
 from fastopen.engines.world_process import WorldProcess
+from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import Plan
 from places import GOLDEN
 

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from fastopen.contract import Job
-from fastopen.engines import LoadDone, VirtualEngine, kernels, virtual
+from fastopen.engines import LoadDone, VirtualEngine, kernels, worlds
 from fastopen.engines.base import JobEnded, JobStarted
-from fastopen.engines.host import WorldEngine
+from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
 from fastopen.workflows.engines import MIDDLEBOX_IS_OURS, EngineSet, auto_engine
@@ -166,7 +166,7 @@ def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., P
 def test_jobs_are_dealt_to_as_few_kernels_as_keep_the_cores_busy(page: Page) -> None:
     def kernels(repeats: int, parallel: int = 2, **changed: Any) -> list[int]:
         jobs = [one.job for one in planned(page, repeats=repeats, loss=0.01, **changed).jobs]
-        dealt = list(virtual.batches(jobs, parallel))
+        dealt = list(worlds.batches(jobs, parallel))
         assert sorted(job.id for batch in dealt for job in batch) == sorted(job.id for job in jobs)
         return [len(batch) for batch in dealt]
 
@@ -187,11 +187,11 @@ def test_kernels_have_as_much_to_do_as_each_other_and_enough_for_their_start(pag
 
     def requests(count: int, parallel: int) -> list[int]:
         jobs = [of(count * share) for share in (1, 6, 2, 18, 5, 12)]
-        return [sum(len(one.page.resources) for one in batch) for batch in virtual.batches(jobs, parallel)]
+        return [sum(len(one.page.resources) for one in batch) for batch in worlds.batches(jobs, parallel)]
 
     assert requests(5, parallel=2) == [115, 105]
     assert requests(5, parallel=1) == [220]
-    assert len(requests(400, parallel=1)) == 17600 // virtual.WORTH_A_START
+    assert len(requests(400, parallel=1)) == 17600 // worlds.WORTH_A_START
 
 
 def another_name(kernel: Path, folder: Path) -> Path:

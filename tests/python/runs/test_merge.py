@@ -23,7 +23,7 @@ from fastopen.engines.base import PacketFile
 from fastopen.experiments import Plan, Shard, Variation, make_plan
 from fastopen.report import results_document
 from fastopen.runs import RunStore, execute, merge, stored_plan
-from fastopen.runs.packets import kept_packets
+from fastopen.runs.rows import kept_packets
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan, made_up_run
 from places import ROOT
 

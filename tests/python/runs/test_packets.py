@@ -16,7 +16,7 @@ from fastopen.engines.base import PacketFile
 from fastopen.engines.world_process import WorldProcess
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, remove_run
-from fastopen.runs.packets import kept_packets
+from fastopen.runs.rows import kept_packets
 from fastopen.workflows.export_packets import export_packets
 from made_up_run import made_up_page, made_up_plan, made_up_run
 from places import GOLDEN

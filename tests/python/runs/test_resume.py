@@ -22,7 +22,7 @@ from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
 from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event, bodies_digests
-from fastopen.engines.host import WorldEngine
+from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import Plan, make_plan
 from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file

@@ -17,7 +17,7 @@ from fastopen.common.grouping import grouped
 from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
 from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
 from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
-from fastopen.engines.host import WorldEngine
+from fastopen.engines.worlds import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 # The largest share of the server's core that other processes may use, in addition to one tick of the clock.

@@ -12,7 +12,7 @@ from fastopen.cli.shared_options import JobsOption, QuietOption, RunArgument
 from fastopen.runs import RunStore, find_run
 from fastopen.runs.export import export as export_run
 from fastopen.runs.export.folder import ExportFormat
-from fastopen.runs.packets import kept_packets
+from fastopen.runs.rows import kept_packets
 from fastopen.workflows.export_packets import export_packets
 
 PANEL: Final = "Read a result"

@@ -14,13 +14,13 @@ from warcio.bufferedreaders import ChunkedDataReader
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce, kinds
-from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import (
     MAX_HEADER_BYTES,
     TYPICAL_REQUEST,
     TYPICAL_RESPONSE,
     Exchange,
+    freshness_of,
     head_of,
     is_redirect,
 )

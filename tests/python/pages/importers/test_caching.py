@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.pages.importers.caching import Freshness, freshness_of
+from fastopen.pages.importers.exchange import Freshness, freshness_of
 from fastopen.pages.model import MAX_FRESH_S
 from pages.hars import entry, one_page
 

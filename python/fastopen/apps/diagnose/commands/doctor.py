@@ -20,8 +20,8 @@ from fastopen.common.errors import MachineError
 from fastopen.common.phrases import plural
 from fastopen.common.units import on_off
 from fastopen.engines import check_program, find_program, kernels, program_version
-from fastopen.engines.host import default_parallel
 from fastopen.engines.kernel_recipe import is_outdated
+from fastopen.engines.worlds import default_parallel
 
 PANEL: Final = "Trust"
 

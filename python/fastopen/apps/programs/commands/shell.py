@@ -28,7 +28,7 @@ from fastopen.common.files import filling, make_folder, temporary_file
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
-from fastopen.engines.host import BodiesFile
+from fastopen.engines.worlds import BodiesFile
 from fastopen.experiments import COMMAND_LINE, of_part, read_settings
 from fastopen.pages import ImportedPage
 from fastopen.pages.model import page_of_hosts

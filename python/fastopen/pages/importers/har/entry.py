@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce, kinds
-from fastopen.pages.importers.caching import freshness_of
-from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
+from fastopen.pages.importers.exchange import Exchange, Times, freshness_of, is_redirect
 from fastopen.pages.importers.har.parts import HarEntry, sizes_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty

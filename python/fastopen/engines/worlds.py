@@ -1,4 +1,5 @@
-"""Run jobs in real time on this machine's kernel, each in a process that emulates a network."""
+"""Run jobs in processes that emulate networks: in real time on this machine's kernel, or in virtual time on a
+kernel for each core."""
 
 import math
 import os
@@ -7,6 +8,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from heapq import heapreplace
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Final
 
@@ -17,6 +20,7 @@ from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.client_kinds import LOADER, ClientType
 from fastopen.contract.load_record import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
+from fastopen.engines.kernels import Kernel
 from fastopen.engines.programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 from fastopen.pages import Page
@@ -26,6 +30,11 @@ from fastopen.pages.recording import RecordedBodies
 # network that it measures deviates from the network that the job requires.
 WORLD_ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
+# The maximum number of jobs in one kernel.
+TOGETHER: Final = 40
+# The minimum number of requests in one kernel, if all cores have work. Starting a kernel takes as long as
+# about 500 requests.
+WORTH_A_START: Final = 5000
 
 
 class BodiesFile(Closing):
@@ -263,3 +272,51 @@ def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[E
             )
             yield LoadDone(record, record.model_dump_json())
     yield JobEnded(job.id, reason)
+
+
+class VirtualEngine(WorldEngine):
+    """An engine that runs jobs on User-Mode Linux in virtual time, so that waiting takes no real time.
+
+    Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
+    page loads. The order of jobs does not change their results."""
+
+    # A kernel stays on one core: one of its processes runs at a time, and waking one elsewhere is slower.
+
+    def __init__(
+        self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
+    ) -> None:
+        """Create an engine that runs `parallel` kernels at once, by default one for each core. Each kernel is
+        bound to a core: the first one to the usable core with the index `first_core`, by default to any."""
+        command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
+        cores = sorted(os.sched_getaffinity(0))
+        first = (os.getpid() if first_core is None else first_core) % len(cores)
+        super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
+
+    def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
+        """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time."""
+        return self.run_together(batches(jobs, self.parallel), bodies, within_s)
+
+
+def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
+    """Divide the jobs among kernels that run on `parallel` cores, and yield the jobs of each kernel. A job
+    whose client is not deterministic gets its own kernel."""
+    by_work = sorted(jobs, key=_work, reverse=True)
+    for deterministic, alike in groupby(by_work, key=lambda job: job.client.type.deterministic):
+        of_kind = list(alike)
+        yield from _dealt(of_kind, parallel) if deterministic else ([job] for job in of_kind)
+
+
+def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
+    """Assign each job to the kernel with the least work so far. `jobs` must be sorted, the longest first."""
+    kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
+    dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
+    least = [(0, number) for number in range(len(dealt))]  # a heap
+    for job in jobs:
+        work, number = least[0]
+        dealt[number].append(job)
+        heapreplace(least, (work + _work(job), number))
+    return dealt
+
+
+def _work(job: Job) -> int:
+    return len(job.page.resources) * len(job.loads)
