@@ -13,7 +13,7 @@ import pytest
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
 from fastopen.contract.client_kinds import CHROMIUM, CLIENTS, LOADER
-from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, host
+from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, worlds
 from fastopen.engines.world_process import WorldProcess
 from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import Plan
@@ -216,7 +216,7 @@ def test_an_interrupt_while_a_world_is_started_leaves_no_process(
             started.append(self)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(host, "WorldProcess", Interrupted)
+    monkeypatch.setattr(worlds, "WorldProcess", Interrupted)
     engine = HostEngine(fake_world({"*": "hangs"}))
     with pytest.raises(KeyboardInterrupt):
         list(engine.run([job.job for job in small_plan().jobs], {}))
