@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from fastopen.common.errors import InputError
+from fastopen.common.files import read_toml
 from fastopen.common.resources import packaged_folder
-from fastopen.common.user_files import read_toml
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.engines import Event, JobEnded, JobStarted, LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Maker

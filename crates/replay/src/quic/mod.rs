@@ -35,8 +35,8 @@ const TCP_SEGMENT_BYTES: u64 = 1448;
 /// Creates the congestion controller of each connection.
 pub type CongestionControl = Arc<dyn ControllerFactory + Send + Sync>;
 
-/// Returns the algorithm that Linux calls `name`; `None` for those that quinn lacks, such as `bbr`. Its initial
-/// window is counted in TCP segments of 1448 bytes, so that it equals TCP's window.
+/// Returns the algorithm that Linux calls `name`; `None` for those that quinn lacks, such as `bbr`. Its
+/// initial window is counted in TCP segments of 1448 bytes, so that it equals TCP's window.
 pub fn congestion_control(name: &str, initial_window_segments: u32) -> Option<CongestionControl> {
     let window = u64::from(initial_window_segments) * TCP_SEGMENT_BYTES;
     let control: CongestionControl = match name {
