@@ -90,6 +90,7 @@ pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRe
         origin: Some(end(syn_data)),
         quic: None,
         origin_samples: Vec::new(),
+        four_tuple: None,
         address: None,
     }
 }
