@@ -43,7 +43,7 @@ fn unreadable(value: Value) -> String {
 }
 
 fn invalid(value: Value) -> String {
-    read(value).validate().unwrap_err().to_string()
+    read(value).validate().unwrap_err()
 }
 
 fn folder(path: &str) -> std::path::PathBuf {
@@ -200,10 +200,7 @@ fn a_page_has_at_most_ten_thousand_resources() {
     page.resources.resize(10_000, image.clone());
     assert_eq!(page.validate(), Ok(()));
     page.resources.push(image);
-    assert_eq!(
-        page.validate().unwrap_err().to_string(),
-        "resources: 10001 resources, but a page has 1 to 10000"
-    );
+    assert_eq!(page.validate().unwrap_err(), "resources: 10001 resources, but a page has 1 to 10000");
 }
 
 #[test]
