@@ -118,7 +118,7 @@ def test_a_host_that_no_page_asks_cannot_be_served() -> None:
         ),
         (("--server", "nginx", "--tls", "1.3"), "an external server works only without TLS"),
         (("--server", "nginx 'x"), "No closing quotation"),
-        (("--server", ""), "the command line is empty"),
+        (("--server", ""), "is empty; write"),
     ],
 )
 def test_what_a_server_cannot_be_asked_with_is_named(others: tuple[str, ...], message: str) -> None:

@@ -57,13 +57,14 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
     """Return the question `did you mean NAME?`, with `kind` before NAME, which is the entry of `known`
-    that is most similar to the unknown name `asked`, or the entries that begin with `asked`. Capitals do not
-    count. If no entry is similar, or more than eight are, return `otherwise`."""
+    that is most similar to the unknown name `asked`, or those, up to eight, that begin with `asked`. Capitals
+    do not count. If no entry is similar, return `otherwise`."""
     names = {name.lower(): name for name in known}
     begun = [name for name in names if asked and name.startswith(asked.lower())]
     least = 0.66 if asked.isalpha() and len(asked) < 5 else 0.7
-    near = begun or difflib.get_close_matches(asked.lower(), names, n=1, cutoff=least)
-    return f"did you mean {kind}{any_of(names[one] for one in near)}?" if 0 < len(near) <= 8 else otherwise
+    close = difflib.get_close_matches(asked.lower(), names, n=1, cutoff=least)
+    near = begun if 0 < len(begun) <= 8 else close
+    return f"did you mean {kind}{any_of(names[one] for one in near)}?" if near else otherwise
 
 
 def any_of(names: Iterable[str]) -> str:

@@ -156,7 +156,7 @@ def test_a_run_that_cannot_be_kept_is_in_memory_and_says_so(
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"until_ci": "0%"}, "too narrow"), ({"until_ci": "1%", "max_repeats": 1}, "below --repeats")],
+    [({"until_ci": "0%"}, "out of bounds"), ({"until_ci": "1%", "max_repeats": 1}, "below --repeats")],
 )
 def test_a_precision_that_cannot_be_reached_is_refused(settings: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):

@@ -197,7 +197,7 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         (["--congestion-control", "Cubic"], "--congestion-control: 'Cubic': "),
         (["--engine", "fast"], "--engine: unknown value 'fast'; use auto, host or virtual"),
         (["--loss", "0%,60%"], "--loss: '60%' is out of bounds (0% to 50%)"),
-        (["--rtt", "20ms,2m"], "--rtt: '2m': unknown unit"),
+        (["--rtt", "20ms,2m"], "--rtt: '2m' has an unknown unit"),
         (
             ["--rtt", "20ms,100ms", "--down", "2mbit,4mbit,8mbit", "--combine", "zip"],
             "equal length, but --down has 3 values, --rtt has 2 values",
