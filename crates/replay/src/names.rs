@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -12,6 +13,7 @@ use fastopen_netns::clock::monotonic_ns;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
+use rustls::ServerConfig;
 use serde::Deserialize;
 use simple_dns::rdata::{A, AAAA, RData};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE};
@@ -19,13 +21,24 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
 use crate::log::{OriginLog, Query};
+use crate::tls::Sessions;
 
+/// The port of DNS over UDP and TCP.
+pub const PORT: u16 = 53;
+/// The port of DNS over TLS (RFC 7858 section 3.1).
+pub const TLS_PORT: u16 = 853;
+/// The port of DNS over HTTPS.
+pub const HTTPS_PORT: u16 = 443;
+/// The ALPN protocol of DNS over TLS, from IANA's registry.
+pub const TLS_ALPN: &[u8] = b"dot";
+/// The ALPN protocol of DNS over HTTPS: HTTP/2, the lowest version that RFC 8484 recommends (section 5.2).
+pub const HTTPS_ALPN: &[u8] = b"h2";
 /// The path in the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
 /// The Content-Type of DNS messages over HTTPS (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest DNS message over UDP without extensions, in bytes (RFC 1035 section 4.2.1).
-pub const MESSAGE_BYTES: usize = 512;
+const MESSAGE_BYTES: usize = 512;
 /// The largest DNS message in bytes (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 /// Maximum number of concurrent queries over HTTPS. It exceeds the number of hosts of any page, so that
@@ -60,50 +73,38 @@ pub struct Names {
     /// The behaviour of the resolver.
     pub conduct: Conduct,
     /// The protocol that carries DNS queries.
-    pub lookup: NameLookup,
+    pub transport: Transport,
 }
 
-/// The way in which the client learns the addresses of hosts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NameLookup {
-    /// The client knows all addresses.
-    #[default]
-    None,
-    /// DNS queries over UDP.
-    Do53,
-    /// DNS queries over one TCP connection.
+/// The protocol that carries DNS queries to the resolver.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// Cleartext over UDP.
+    Udp,
+    /// Cleartext over TCP.
     Tcp,
-    /// DNS queries over one TLS connection (RFC 7858).
-    Dot,
-    /// DNS queries over one HTTPS connection (RFC 8484).
-    Doh,
+    /// DNS over TLS.
+    Tls(TlsNames),
+    /// DNS over HTTPS.
+    Https(TlsNames),
 }
 
-impl NameLookup {
-    /// Returns the port of the resolver; `None` if the client knows all addresses.
-    pub fn port(self) -> Option<u16> {
-        match self {
-            Self::None => None,
-            Self::Do53 | Self::Tcp => Some(53),
-            Self::Dot => Some(853),
-            Self::Doh => Some(443),
-        }
-    }
+/// The TLS settings of a resolver.
+#[derive(Debug, Clone)]
+pub struct TlsNames {
+    /// The configuration of the resolver's connections.
+    pub config: Arc<ServerConfig>,
+    /// The sessions that clients can resume.
+    pub sessions: Arc<Sessions>,
+}
 
-    /// Returns the ALPN protocol of the resolver; `None` if queries do not use TLS.
-    pub fn alpn(self) -> Option<&'static [u8]> {
-        match self {
-            Self::None | Self::Do53 | Self::Tcp => None,
-            Self::Dot => Some(b"dot"),
-            // HTTP/2, the lowest version that RFC 8484 recommends (section 5.2).
-            Self::Doh => Some(b"h2"),
+impl Names {
+    /// Returns the TLS settings; `None` if queries are in cleartext.
+    pub fn tls(&self) -> Option<&TlsNames> {
+        match &self.transport {
+            Transport::Udp | Transport::Tcp => None,
+            Transport::Tls(tls) | Transport::Https(tls) => Some(tls),
         }
-    }
-
-    /// Returns true if the client sends its queries over a TCP connection.
-    pub fn is_over_tcp(self) -> bool {
-        matches!(self, Self::Tcp | Self::Dot | Self::Doh)
     }
 }
 
@@ -331,10 +332,10 @@ mod tests {
         let zone = [("a.test", only(V4)), ("six.test", only(V6)), ("both.test", both)];
         let zone = zone.map(|(name, addresses)| (name.to_owned(), addresses)).into();
         Names {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 53)),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             zone,
             conduct,
-            lookup: NameLookup::Do53,
+            transport: Transport::Udp,
         }
     }
 

@@ -34,7 +34,7 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
 use crate::log::{Arrived, OriginLog, TlsHandshake};
-use crate::names::{self, NameLookup, Names};
+use crate::names::{self, Names, Transport};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
@@ -149,6 +149,9 @@ impl Origins {
         if let Some(tls) = &self.shared.site.tls {
             tls.sessions.forget();
         }
+        if let Some(tls) = self.shared.site.names.as_ref().and_then(Names::tls) {
+            tls.sessions.forget();
+        }
     }
 }
 
@@ -186,7 +189,7 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
         .collect();
     let listeners: Vec<_> = every_host.iter().copied().map(listen).collect::<io::Result<_>>()?;
     match &site.names {
-        Some(names) if names.lookup == NameLookup::Do53 => {
+        Some(names) if matches!(names.transport, Transport::Udp) => {
             let socket = std::net::UdpSocket::bind(names.address)?;
             socket.set_nonblocking(true)?;
             let (socket, names, shared) = (UdpSocket::from_std(socket)?, names.clone(), shared.clone());
@@ -199,10 +202,10 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
         _ => {}
     }
     // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
-    let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
+    let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic?, tls.servers.values().next()?)));
     if let Some((quic, tls)) = tls {
         for address in every_host {
-            let origin = QuicOrigin::listen(address, quic.clone(), tls, &shared.quic)?;
+            let origin = QuicOrigin::listen(address, quic, tls, &shared.quic)?;
             runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
         }
     }
@@ -244,28 +247,26 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     if shared.site.version(origin.ip()).is_multiplexed() {
         stream.limit_unsent(NOTSENT_LOWAT);
     }
-    let names = shared.resolver_at(origin);
-    let uses_tls = match names {
-        Some(names) => names.lookup.alpn().is_some(),
-        None => shared.encrypted.load(Ordering::Relaxed),
-    };
-    let tls = shared.site.tls.as_ref().filter(|_| uses_tls);
+    if let Some(names) = shared.resolver_at(origin) {
+        return serve_names(stream, names, four_tuple, &shared).await;
+    }
+    let tls = shared.site.tls.as_ref().filter(|_| shared.encrypted.load(Ordering::Relaxed));
     let encrypted = match tls.map(|tls| tls.security) {
         None => false,
-        Some(Security::Recorded) if names.is_none() => stream.begins_with(TLS_HANDSHAKE).await,
-        Some(_) => true,
+        Some(Security::Tls) => true,
+        Some(Security::Recorded) => stream.begins_with(TLS_HANDSHAKE).await,
     };
     if !encrypted {
         // In a load with TLS, cleartext connections speak HTTP/1.1, as on the web, unless the client has
         // prior knowledge (RFC 9113 section 3.3).
         let http2 = tls.is_none() || stream.begins_with(HTTP2_PREFACE).await;
         let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
-        return serve_plaintext(stream, connection, shared).await;
+        return serve_http(stream, connection, shared).await;
     }
     let Some(config) = tls.and_then(|tls| tls.servers.get(&origin.ip())) else { return };
     if let Ok(stream) = accept_tls(config, stream, four_tuple, &shared).await {
         let secured = stream.secured();
-        serve_plaintext(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
+        serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
     }
 }
 
@@ -284,6 +285,21 @@ async fn accept_tls(
         logged.log.tls_handshake(four_tuple, TlsHandshake { at_ns, handshake, traffic });
     };
     TlsStream::accept(config, stream, observer).await
+}
+
+async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTuple, shared: &Arc<Shared>) {
+    let Some(tls) = names.tls() else {
+        let _ = names::serve_stream(stream, names, &shared.log).await;
+        return;
+    };
+    let Ok(stream) = accept_tls(&tls.config, stream, four_tuple, shared).await else { return };
+    if matches!(names.transport, Transport::Https(_)) {
+        let secured = stream.secured();
+        let connection = Connection { four_tuple, encrypted: true, http2: true, secured };
+        http2::serve(stream, connection, shared.clone()).await;
+    } else {
+        let _ = names::serve_stream(stream, names, &shared.log).await;
+    }
 }
 
 #[derive(Clone)]
@@ -306,20 +322,12 @@ impl Connection {
     }
 }
 
-async fn serve_plaintext(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
-    let origin = connection.four_tuple.origin;
-    let http2 = match shared.resolver_at(origin) {
-        Some(names) if names.lookup != NameLookup::Doh => {
-            let _ = names::serve_stream(stream, names, &shared.log).await;
-            return;
+async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
+    match shared.site.version(connection.four_tuple.origin.ip()).over_tcp() {
+        HttpVersion::Http2 if connection.http2 => {
+            http2::serve(stream, connection, shared).await;
         }
-        Some(_) => true,
-        None => connection.http2 && shared.site.version(origin.ip()).over_tcp() == HttpVersion::Http2,
-    };
-    if http2 {
-        http2::serve(stream, connection, shared).await;
-    } else {
-        http1::serve(stream, connection, shared).await;
+        _ => http1::serve(stream, connection, shared).await,
     }
 }
 

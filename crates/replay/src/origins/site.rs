@@ -46,7 +46,7 @@ pub struct Site {
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).
     pub versions: BTreeMap<IpAddr, HttpVersion>,
-    /// The TLS settings; `None` if neither loads nor DNS queries use TLS.
+    /// The TLS settings; `None` if no load uses TLS.
     pub tls: Option<TlsSite>,
     /// True to answer a request for an unknown URL with the resource of the most similar known URL.
     pub accepts_similar_urls: bool,
@@ -60,7 +60,7 @@ pub struct Site {
 /// The TLS settings of a site.
 #[derive(Clone)]
 pub struct TlsSite {
-    /// The TLS configuration of each host, and of the resolver.
+    /// The TLS configuration of each host.
     pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
     /// The resources as served in loads with TLS. The URLs in their bodies differ from those in cleartext.
     pub resources: Vec<ServedResource>,

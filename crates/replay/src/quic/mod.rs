@@ -32,33 +32,58 @@ pub const DATAGRAM_BYTES: u16 = 1200;
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// Creates the congestion controller of each connection.
-pub type CongestionControl = Arc<dyn ControllerFactory + Send + Sync>;
+/// The supported congestion control algorithms, which quinn and Linux both implement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// `NewReno` (RFC 9002 section 7).
+    Reno,
+}
 
-/// Returns the algorithm that Linux calls `name`; `None` for those that quinn lacks, such as `bbr`. Its
-/// initial window is counted in TCP segments of 1448 bytes, so that it equals TCP's window.
-pub fn congestion_control(name: &str, initial_window_segments: u32) -> Option<CongestionControl> {
-    let window = u64::from(initial_window_segments) * TCP_SEGMENT_BYTES;
-    let control: CongestionControl = match name {
-        "cubic" => Arc::new(CubicConfig::default().initial_window(window).clone()),
-        "reno" => Arc::new(NewRenoConfig::default().initial_window(window).clone()),
-        _ => return None,
-    };
-    Some(control)
+impl CongestionControl {
+    /// Returns the algorithm that Linux calls `name`; `None` for unsupported algorithms, such as `bbr`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "cubic" => Some(Self::Cubic),
+            "reno" => Some(Self::Reno),
+            _ => None,
+        }
+    }
 }
 
 /// Settings of both ends of QUIC connections.
-#[derive(Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The congestion control algorithm, with its initial window.
+    /// The congestion control algorithm.
     pub congestion_control: CongestionControl,
+    /// Initial congestion window, counted in TCP segments of 1448 bytes so that it equals TCP's window.
+    pub initial_window_segments: u32,
     /// True if origins issue and accept address tokens.
     pub address_tokens: bool,
     /// True if origins answer clients without an address token with a Retry.
     pub retry: bool,
 }
 
-fn transport(control: CongestionControl) -> Arc<TransportConfig> {
+impl Settings {
+    fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        let window = u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES;
+        match self.congestion_control {
+            CongestionControl::Cubic => {
+                let mut cubic = CubicConfig::default();
+                cubic.initial_window(window);
+                Arc::new(cubic)
+            }
+            CongestionControl::Reno => {
+                let mut reno = NewRenoConfig::default();
+                reno.initial_window(window);
+                Arc::new(reno)
+            }
+        }
+    }
+}
+
+fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,15 +10,59 @@ use fastopen_link::ip::Addresses;
 use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
-use fastopen_replay::names::Names;
+use fastopen_replay::names::{Names, TlsNames, Transport};
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
+use rustls::ServerConfig;
 
-use crate::contract::{Bodies, Fault, Job, View};
+use crate::contract::{Bodies, Fault, Job, NameLookup, View};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
+
+fn servers(
+    job: &Job,
+    hosts: &BTreeMap<String, Addresses>,
+    authority: &Authority,
+    sessions: &Arc<Sessions>,
+    keys: Option<&Arc<KeyLines>>,
+) -> Result<BTreeMap<IpAddr, Arc<ServerConfig>>, Failure> {
+    let server = |(host, addresses): (&String, &Addresses)| {
+        let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
+        let version = job.origins.http_of(host);
+        // For HTTP/3, QUIC clients offer `h3`, and clients that fall back to TCP offer `h2`.
+        let alpn: Vec<_> = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]).into_iter().collect();
+        let config = Arc::new(tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?);
+        Ok(addresses.iter().map(move |address| (address, config.clone())))
+    };
+    let servers = hosts.iter().map(server).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(servers.into_iter().flatten().collect())
+}
+
+fn names_transport(
+    job: &Job,
+    address: SocketAddr,
+    authority: Option<&Authority>,
+    keys: Option<&Arc<KeyLines>>,
+) -> Result<Transport, Failure> {
+    let tls = || {
+        let sessions = Arc::<Sessions>::default();
+        // The resolver's certificate contains its address, like the certificates of public resolvers.
+        let names = BTreeSet::from([address.ip().to_string()]);
+        let authority = authority.expect("a world with TLS has an authority");
+        let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
+        let alpn: Vec<_> = job.network.names.alpn().into_iter().collect();
+        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
+        Ok::<_, Failure>(TlsNames { config: Arc::new(config), sessions })
+    };
+    Ok(match job.network.names {
+        NameLookup::None | NameLookup::Do53 => Transport::Udp,
+        NameLookup::Tcp => Transport::Tcp,
+        NameLookup::Dot => Transport::Tls(tls()?),
+        NameLookup::Doh => Transport::Https(tls()?),
+    })
+}
 
 /// Two pages whose generated bodies make a browser request the job's resources: the first for loads in
 /// cleartext, and the second for loads over TLS. Their URLs differ.
@@ -71,30 +115,22 @@ pub fn site(
         let synthetic_page = synthetic_pages.map(|pages| pages.select(encrypted));
         resources(job, hosts, synthetic_page, &bodies)
     };
-    let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
-    let over_tls = |authority: &Authority| {
+    let over_tls = |authority| {
         let sessions = Arc::<Sessions>::default();
-        let server = |names: BTreeSet<String>, alpn: BTreeSet<&[u8]>| {
-            let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
-            let alpn: Vec<_> = alpn.into_iter().collect();
-            tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned()).map(Arc::new)
-        };
-        let mut servers = BTreeMap::new();
-        for (host, addresses) in hosts.iter().filter(|_| encrypted) {
-            // For HTTP/3, QUIC clients offer `h3`, and clients that fall back to TCP offer `h2`.
-            let version = job.origins.http_of(host);
-            let config = server(names(job, host), [version.alpn(), version.over_tcp().alpn()].into())?;
-            servers.extend(addresses.iter().map(|address| (address, config.clone())));
-        }
-        if let Some((address, alpn)) = resolver.zip(job.network.names.alpn()) {
-            // The resolver's certificate contains its address, like the certificates of public resolvers.
-            let config = server([address.ip().to_string()].into(), [alpn].into())?;
-            servers.insert(address.ip(), config);
-        }
-        let (resources, quic) = (resources(true)?, job.quic().filter(|_| encrypted));
-        Ok::<_, Failure>(TlsSite { servers, resources, security: job.tls.security, sessions, quic })
+        let (servers, resources) = (servers(job, hosts, authority, &sessions, keys)?, resources(true)?);
+        let (security, quic) = (job.tls.security, job.quic());
+        Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
     };
-    let lower = |(host, ip): (String, Addresses)| (host.to_lowercase(), ip);
+    let names = |address| {
+        let lower = |(host, ip): (String, Addresses)| (host.to_lowercase(), ip);
+        Ok::<_, Failure>(Names {
+            address,
+            zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
+            conduct: job.network.resolver,
+            transport: names_transport(job, address, authority, keys)?,
+        })
+    };
+    let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
     // Scripts of a recorded page may make requests that were not recorded, to the ports of http and https.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
@@ -112,15 +148,10 @@ pub fn site(
             .flat_map(|(host, addresses)| addresses.iter().map(|one| (one, job.origins.http_of(host))))
             .collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
-        tls: authority.map(over_tls).transpose()?,
+        tls: authority.filter(|_| encrypted).map(over_tls).transpose()?,
         accepts_similar_urls: recorded,
         alt_svc: job.client.kind.capabilities().reads_alt_svc,
-        names: resolver.map(|address| Names {
-            address,
-            zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
-            conduct: job.network.resolver,
-            lookup: job.network.names,
-        }),
+        names: resolver.map(names).transpose()?,
     })
 }
 

@@ -11,13 +11,12 @@ use std::task::Context;
 
 use bytes::Bytes;
 use fastopen_link::ip::Version;
-use fastopen_netns::clock::{Alarm, monotonic_ns};
+use fastopen_netns::clock::{Alarm, monotonic_ns, sleep_until};
 use fastopen_replay::counters::Duplex;
 use fastopen_replay::http2::cork::corked;
 use fastopen_replay::http2::receive;
 use fastopen_replay::names::{
-    Answer, MESSAGE_BYTES, MESSAGE_BYTES_MAX, https_request, message_id, query, read_answer, read_message,
-    write_message,
+    Answer, MESSAGE_BYTES_MAX, https_request, message_id, query, read_answer, read_message, write_message,
 };
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use tokio::io::WriteHalf;
@@ -31,19 +30,46 @@ use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
 const QUERIES_MAX: u16 = 2;
+/// Maximum size in bytes of the answer to a DNS query without EDNS (RFC 1035 section 4.2.1).
+const MESSAGE_BYTES: usize = 512;
 
-/// A finished DNS lookup.
+/// A finished DNS lookup, with times in nanoseconds of the monotonic clock.
 pub(super) struct Lookup {
     pub(super) host: String,
-    /// The time at which the lookup ended, on the monotonic clock.
+    pub(super) asked_ns: u64,
     pub(super) answered_ns: u64,
     pub(super) queries: usize,
     pub(super) outcome: Result<IpAddr, String>,
 }
 
+/// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
+pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
+    let (asked_ns, mut queries) = (monotonic_ns(), 0);
+    let asked = async {
+        let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(resolver)?;
+        let socket = UdpSocket::from_std(socket)?;
+        let message = query(number, &host, Version::of(resolver.ip()))?;
+        for _ in 0..QUERIES_MAX {
+            socket.send(&message).await?;
+            queries += 1;
+            let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
+            tokio::select! {
+                biased;
+                answer = answer(&socket, number) => return answer.map(Some),
+                slept = sleep_until(until_ns) => slept?,
+            }
+        }
+        Ok(None)
+    };
+    let outcome = asked.await;
+    Lookup::ended(host, asked_ns, queries, outcome)
+}
+
 impl Lookup {
     /// Returns the result of a lookup of `host` that ends now. `outcome` is `Ok(None)` after a timeout.
-    pub(super) fn ended(host: String, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
+    fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
             Ok(Some(Answer::NoName)) => Err(format!("{host}: name or service not known (NXDOMAIN)")),
@@ -54,7 +80,17 @@ impl Lookup {
             )),
             Err(error) => Err(format!("{host}: {error}")),
         };
-        Self { host, answered_ns: monotonic_ns(), queries, outcome }
+        Self { host, asked_ns, answered_ns: monotonic_ns(), queries, outcome }
+    }
+}
+
+async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
+    let mut message = [0; MESSAGE_BYTES];
+    loop {
+        let length = socket.recv(&mut message).await?;
+        if let Some(answer) = read_answer(&message[..length], number) {
+            return Ok(answer);
+        }
     }
 }
 
@@ -62,10 +98,12 @@ impl Lookup {
 pub(super) struct Question {
     pub(super) host: String,
     pub(super) number: u16,
+    /// The time at which the lookup began, on the monotonic clock.
+    pub(super) asked_ns: u64,
 }
 
-/// A stub resolver that sends all queries from one UDP socket or over one connection.
-pub(super) struct StubResolver {
+/// A stub resolver that sends all queries over one connection.
+pub(super) struct Stream {
     pub(super) resolver: Resolver,
     pub(super) shared: Arc<Shared>,
 }
@@ -73,9 +111,10 @@ pub(super) struct StubResolver {
 /// A lookup that has no answer yet.
 struct Pending {
     host: String,
+    asked_ns: u64,
     queries: usize,
     until_ns: u64,
-    /// The HTTP/2 request of the last query; None without HTTP/2.
+    /// The HTTP/2 request of the last query; None over TCP or TLS.
     exchange: Option<Exchange>,
 }
 
@@ -88,36 +127,31 @@ impl Drop for Exchange {
     }
 }
 
-/// The message ID and the answer of a query, or the error of the socket or connection to the resolver.
+/// The message ID and the answer of a query, or the error that ended the connection to the resolver.
 type Answered = io::Result<(u16, Answer)>;
 
-impl StubResolver {
+impl Stream {
     /// Looks up the hosts in the channel `questions`, until it is closed or the connection has failed.
-    pub(super) async fn run(self, mut questions: UnboundedReceiver<Question>) {
+    pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
-        if let Err(error) = self.try_run(&mut questions, &mut pending).await {
-            questions.close();
-            while let Some(Question { host, number }) = questions.recv().await {
-                pending.insert(number, Pending::new(host));
-            }
+        if let Err(error) = self.try_run(questions, &mut pending).await {
             for one in pending.into_values() {
                 self.report(one, Err(io::Error::new(error.kind(), format!("the resolver: {error}"))));
             }
+            let _ = self.shared.reports.send(Report::ResolverFailed(error));
         }
     }
 
     async fn try_run(
         &self,
-        questions: &mut UnboundedReceiver<Question>,
+        mut questions: UnboundedReceiver<Question>,
         pending: &mut BTreeMap<u16, Pending>,
     ) -> io::Result<()> {
+        let stream = self.open().await?;
         let (answers, mut answered) = unbounded_channel();
         let mut queries = match self.resolver.names {
-            NameLookup::None | NameLookup::Do53 => Queries::over_udp(self.resolver.address, answers)?,
-            NameLookup::Tcp | NameLookup::Dot => Queries::over_stream(self.open().await?, answers),
-            NameLookup::Doh => {
-                Queries::Https(Https::over(self.open().await?, self.resolver.address, answers).await?)
-            }
+            NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver.address, answers).await?),
+            _ => Queries::over(stream, Version::of(self.resolver.address.ip()), answers),
         };
         let mut alarm = Alarm::new()?;
         loop {
@@ -132,9 +166,9 @@ impl StubResolver {
                     }
                 }
                 question = questions.recv() => {
-                    let Some(Question { host, number }) = question else { return Ok(()) };
-                    let mut one = Pending::new(host);
-                    match self.send(&mut one, number, &mut queries).await {
+                    let Some(Question { host, number, asked_ns }) = question else { return Ok(()) };
+                    let mut one = Pending { host, asked_ns, queries: 0, until_ns: 0, exchange: None };
+                    match one.send(number, &mut queries).await {
                         Ok(()) => drop(pending.insert(number, one)),
                         Err(error) => self.report(one, Err(error)),
                     }
@@ -147,7 +181,7 @@ impl StubResolver {
                     if one.queries >= QUERIES_MAX.into() {
                         self.report(one, Ok(None));
                     } else {
-                        let sent = self.send(&mut one, number, &mut queries).await;
+                        let sent = one.send(number, &mut queries).await;
                         pending.insert(number, one);
                         sent?;
                     }
@@ -171,77 +205,57 @@ impl StubResolver {
         Ok(Box::new(stream))
     }
 
-    /// Sends a query for the host of `one`. `number` identifies the answer.
-    async fn send(&self, one: &mut Pending, number: u16, queries: &mut Queries) -> io::Result<()> {
-        let message = |id| query(id, &one.host, Version::of(self.resolver.address.ip()));
-        one.exchange = match queries {
-            Queries::Datagrams(socket) => socket.send(&message(number)?).await.map(|_| None)?,
-            Queries::Messages(to) => write_message(to, &message(number)?).await.map(|()| None)?,
-            // All messages over HTTPS have ID 0 (RFC 8484 section 4.1).
-            Queries::Https(https) => Some(https.send(number, &message(0)?).await?),
-        };
-        one.queries += 1;
-        one.until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
-        Ok(())
-    }
-
     fn report(&self, one: Pending, outcome: io::Result<Option<Answer>>) {
-        let lookup = Lookup::ended(one.host, one.queries, outcome);
+        let Pending { host, asked_ns, queries, .. } = one;
+        let lookup = Lookup::ended(host, asked_ns, queries, outcome);
         let _ = self.shared.reports.send(Report::LookedUp(lookup));
     }
 }
 
 impl Pending {
-    fn new(host: String) -> Self {
-        Self { host, queries: 0, until_ns: 0, exchange: None }
+    async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
+        self.exchange = queries.send(number, &self.host).await?;
+        self.queries += 1;
+        self.until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
+        Ok(())
     }
 }
 
-/// The sending half of the socket or connection to the resolver.
+/// The sending half of the connection to the resolver.
 enum Queries {
-    /// DNS queries over UDP.
-    Datagrams(Arc<UdpSocket>),
-    /// DNS queries over TCP or TLS, each preceded by its length.
-    Messages(WriteHalf<Box<dyn Duplex>>),
+    /// DNS queries for addresses of the given IP version, each preceded by its length, over TCP or TLS.
+    Messages(WriteHalf<Box<dyn Duplex>>, Version),
     Https(Https),
 }
 
 impl Queries {
-    /// Opens a UDP socket. A new task sends the received DNS responses to `answers`.
-    fn over_udp(resolver: SocketAddr, answers: UnboundedSender<Answered>) -> io::Result<Self> {
-        let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
-        socket.set_nonblocking(true)?;
-        socket.connect(resolver)?;
-        let socket = Arc::new(UdpSocket::from_std(socket)?);
-        let from = socket.clone();
+    /// Returns the sending half of `stream`. A new task sends the received DNS responses to `answers`.
+    fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
+        let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
-            let mut message = [0; MESSAGE_BYTES];
             loop {
-                let received = from.recv(&mut message).await;
-                if !forward(received.map(|length| &message[..length]), &answers) {
+                let message = read_message(&mut from).await;
+                let ended = message.is_err();
+                let answer = message.map(|message| {
+                    let number = message_id(&message)?;
+                    Some((number, read_answer(&message, number)?))
+                });
+                if answer.transpose().is_some_and(|answer| answers.send(answer).is_err()) || ended {
                     return;
                 }
             }
         });
-        Ok(Self::Datagrams(socket))
+        Self::Messages(to, version)
     }
 
-    /// Returns the sending half of `stream`. A new task sends the received DNS responses to `answers`.
-    fn over_stream(stream: Box<dyn Duplex>, answers: UnboundedSender<Answered>) -> Self {
-        let (mut from, to) = tokio::io::split(stream);
-        tokio::spawn(async move { while forward(read_message(&mut from).await, &answers) {} });
-        Self::Messages(to)
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
+        match self {
+            Self::Messages(to, version) => {
+                write_message(to, &query(number, host, *version)?).await.map(|()| None)
+            }
+            Self::Https(https) => https.send(number, host).await.map(Some),
+        }
     }
-}
-
-/// Sends the answer in a received message, or the error, to `answers`. Returns false if no more can come.
-fn forward(message: io::Result<impl AsRef<[u8]>>, answers: &UnboundedSender<Answered>) -> bool {
-    let is_open = message.is_ok();
-    let answer = message.map(|message| {
-        let number = message_id(message.as_ref())?;
-        Some((number, read_answer(message.as_ref(), number)?))
-    });
-    answer.transpose().is_none_or(|answer| answers.send(answer).is_ok()) && is_open
 }
 
 struct Https {
@@ -273,8 +287,9 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    async fn send(&mut self, number: u16, query: &[u8]) -> io::Result<Exchange> {
-        let request = https_request(self.resolver, query)?;
+    /// Asks for the address of `host`. `number` identifies the answer, as all messages have ID 0 (RFC 8484).
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
+        let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
         let (response, _) = self.sender.send_request(request, true).map_err(io::Error::other)?;
         let answers = self.answers.clone();

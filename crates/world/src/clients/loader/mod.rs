@@ -25,7 +25,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report, Shared};
-use self::lookup::{Lookup, Question, StubResolver};
+use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
@@ -96,7 +96,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             shared: shared.clone(),
             first_port: first_port(loading.engine),
             resolver: loading.resolver.clone(),
-            stub_resolver: None,
+            stream: None,
             addresses: BTreeMap::new(),
             timeout_ns: loading.timeout_ns(),
             loaded: Loaded {
@@ -137,8 +137,7 @@ enum LookupState {
     Failed,
 }
 
-/// The channel to the stub resolver, and the record of its connection, which lookups over UDP do not use.
-struct ToResolver {
+struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
 }
@@ -155,8 +154,8 @@ struct PageLoad {
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
-    /// None before the first lookup.
-    stub_resolver: Option<ToResolver>,
+    /// The connection to the resolver; None before the first lookup, and for lookups over UDP.
+    stream: Option<ResolverStream>,
     /// The state of the DNS lookup of each host, by host name.
     addresses: BTreeMap<String, LookupState>,
     timeout_ns: u64,
@@ -198,6 +197,7 @@ impl PageLoad {
             Report::LookedUp(lookup) => return self.looked_up(lookup),
             Report::ResolverConnected(opened) => return self.resolver_connected(opened),
             Report::ResolverSecured(tls) => return self.resolver_secured(tls),
+            Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
                 opened.complete(&mut self.loaded.connections[connection.0], self.loaded.start_ns);
                 Event::ConnectionEstablished(connection)
@@ -335,9 +335,17 @@ impl PageLoad {
     }
 
     fn ask(&mut self, host: String, number: u16) {
+        let shared = self.shared.clone();
         let Some(resolver) = self.resolver.clone() else { return };
-        let (now, shared) = (self.now(), self.shared.clone());
-        let stub = self.stub_resolver.get_or_insert_with(|| {
+        if !resolver.names.is_over_tcp() {
+            tokio::spawn(async move {
+                let lookup = look_up(resolver.address, host, number).await;
+                let _ = shared.reports.send(Report::LookedUp(lookup));
+            });
+            return;
+        }
+        let now = self.now();
+        let stream = self.stream.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
             let record = ConnectionRecord {
                 host: resolver.address.ip().to_string(),
@@ -347,33 +355,46 @@ impl PageLoad {
                 address: Some(resolver.address.ip()),
                 ..ConnectionRecord::default()
             };
-            tokio::spawn(StubResolver { resolver, shared }.run(asked));
-            ToResolver { questions, record }
+            tokio::spawn(Stream { resolver, shared }.run(asked));
+            ResolverStream { questions, record }
         });
-        stub.record.requests += 1;
-        if let Err(SendError(Question { host, .. })) = stub.questions.send(Question { host, number }) {
-            let failed = io::Error::other("the connection to the resolver has failed");
-            self.looked_up(Lookup::ended(host, 0, Err(failed)));
+        stream.record.requests += 1;
+        let question = Question { host, number, asked_ns: monotonic_ns() };
+        if let Err(SendError(Question { host, asked_ns, .. })) = stream.questions.send(question) {
+            let outcome = Err(format!("{host}: the connection to the resolver has failed"));
+            self.looked_up(Lookup { host, asked_ns, answered_ns: asked_ns, queries: 0, outcome });
         }
     }
 
     fn resolver_connected(&mut self, opened: Opened) {
-        if let Some(stub) = &mut self.stub_resolver {
-            opened.complete(&mut stub.record, self.loaded.start_ns);
+        if let Some(stream) = &mut self.stream {
+            opened.complete(&mut stream.record, self.loaded.start_ns);
         }
     }
 
     fn resolver_secured(&mut self, tls: TlsRecord) {
         let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
-        if let Some(stub) = &mut self.stub_resolver {
-            stub.record.tls = Some(TlsRecord { secured_ns, ..tls });
+        if let Some(stream) = &mut self.stream {
+            stream.record.tls = Some(TlsRecord { secured_ns, ..tls });
+        }
+    }
+
+    fn resolver_failed(&mut self, error: &io::Error) {
+        let asked = self.addresses.iter().filter(|(_, state)| matches!(state, LookupState::Asked(_)));
+        for host in asked.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
+            let asked_ns =
+                self.loaded.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
+            let outcome = Err(format!("{host}: the resolver: {error}"));
+            let (asked_ns, answered_ns) = (self.loaded.start_ns + asked_ns, monotonic_ns());
+            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 0, outcome });
         }
     }
 
     /// Records a finished lookup. Opens the connections that waited for it, or marks them as failed.
     fn looked_up(&mut self, lookup: Lookup) {
-        let Lookup { host, answered_ns, queries, outcome } = lookup;
+        let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == host) {
+            record.asked_ns = asked_ns.saturating_sub(self.loaded.start_ns);
             record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.loaded.start_ns));
             record.queries = queries;
             record.error = outcome.as_ref().err().cloned();
@@ -443,11 +464,8 @@ impl PageLoad {
     }
 
     fn finish(self) -> (Loaded, Senders) {
-        let Self {
-            scheduler, shared, mut loaded, resolver, stub_resolver, connection_error, senders, ..
-        } = self;
-        let over_tcp = resolver.is_some_and(|resolver| resolver.names.is_over_tcp());
-        if let Some(ToResolver { record, .. }) = stub_resolver.filter(|_| over_tcp) {
+        let Self { scheduler, shared, mut loaded, stream, connection_error, senders, .. } = self;
+        if let Some(ResolverStream { record, .. }) = stream {
             let id = loaded.connections.len();
             loaded.connections.push(ConnectionRecord { id, ..record });
         }

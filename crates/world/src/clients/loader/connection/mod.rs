@@ -47,6 +47,7 @@ pub(super) enum Report {
     ResolverConnected(Opened),
     /// The TLS handshake with the DNS resolver is complete. The record's time is on the monotonic clock.
     ResolverSecured(TlsRecord),
+    ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
     /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable.
