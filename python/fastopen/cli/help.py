@@ -174,7 +174,7 @@ def _use_own_notation(param: Any) -> None:
     if param.param_type_name == "argument":
         param.metavar = param.metavar or param.name.upper()
     usual = param.opts[0].lstrip("-") if getattr(param, "secondary_opts", ()) else param.default
-    if param.show_default is True and param.default not in (None, False, ""):
+    if param.show_default is True and param.default not in (None, "") and param.default is not False:
         param.help += f" (default: {f'{usual:g}' if isinstance(usual, float) else usual})"
     param.show_default = param.show_envvar = False
 

@@ -98,11 +98,11 @@ class RunSettings:
     keep_going: KeepGoingOption = False
     pcap: Annotated[
         bool,
-        Option("--pcap", help="Keep packets of both ends as pcapng with TLS secrets, in the folder packets."),
+        Option("--pcap", help="Keep packets of both ends for Wireshark, with names and TLS secrets."),
     ] = False
     tcp_trace: Annotated[
         bool,
-        Option("--tcp-trace", help="Keep TCP_INFO of the origins over time, for exports and the report."),
+        Option("--tcp-trace", help="Keep window, RTT and bytes in flight of the origins' TCP over time."),
     ] = False
     shard: Annotated[
         str | None,

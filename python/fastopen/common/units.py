@@ -67,6 +67,8 @@ def _parse(text: str, units: Mapping[str, int], what: str, example: str, base: s
     value = _number(text, units, what, example, shown)
     if value != value.to_integral_value():
         raise UnitError(f"{shown or text!r} is finer than one {base}; round it")
+    if value >= 2**63:
+        raise UnitError(f"{shown or text!r} is too large")
     return int(value)
 
 

@@ -100,7 +100,7 @@ def command(
         ),
     ] = None,
     isolate: Annotated[
-        bool, Option("--isolate", help="Show the command only programs, libraries and fonts; no root.")
+        bool, Option("--isolate", help="Show only programs, libraries and fonts, and do not run as root.")
     ] = False,
     *,
     reading: Reading,

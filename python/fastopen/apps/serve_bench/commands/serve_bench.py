@@ -52,7 +52,8 @@ def command(
         str | None, Option(metavar="COMMAND", help="Command of an external server instead of the origins.")
     ] = None,
     server_listen: Annotated[
-        bool, Option("--server-listen", help="Give the server's listeners a TFO queue if they have none.")
+        bool,
+        Option("--server-listen", help="Give the external server's listeners a TFO queue if they lack one."),
     ] = False,
     tfo_queue: Annotated[str | None, Option(help="TFO queues of the origins. (default: 4096)")] = None,
     syncookies: Annotated[
@@ -61,7 +62,7 @@ def command(
     flood: Annotated[
         str | None,
         Option(
-            help="SYN floods: none, plain:RATE, or with cookies invalid:RATE, valid:RATE. (default: none)"
+            help="SYN floods: none, plain:RATE; invalid:RATE, valid:RATE with cookie, data. (default: none)"
         ),
     ] = None,
     new_key: Annotated[
@@ -73,7 +74,7 @@ def command(
     seed: Annotated[int | None, Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
         Literal["auto", "host", "virtual"] | None,
-        Option(help="virtual: exact counts; host: processor time. (default: the bench's, else auto)"),
+        Option(help="virtual: exact round trips; host: processor time. (default: the bench's, else auto)"),
     ] = None,
     kernel: OneKernelOption = None,
     json: JsonOption = False,
