@@ -12,7 +12,7 @@ from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_co
 from fastopen.common.errors import InputError, MachineError, one_line, unusable
 
 EXIT_HELP: Final = (
-    "Exit codes: 0 done; 1 done, but a cell has no valid load, or a bug; 2 bad input; "
+    "Exit codes: 0 done; 1 a cell has no valid load, a check failed, or a bug; 2 bad input; "
     "3 this machine cannot do it; 130 interrupted."
 )
 

@@ -389,7 +389,7 @@ ENGINE: Final = Factor(
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", q.choice(*TRANSPORT_WORDS),
-    "First flights: tcp,tfo,tls,tls+tfo,recorded; arms: off,cold,warm; or all.",
+    "Arms: off,cold,warm; or first flights: tcp,tfo,tls,tls+tfo,recorded; or all.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
 # Factors that users set only through TRANSPORT.

@@ -23,7 +23,7 @@ FIRST_OPTIONS: Final = (
 )
 EXAMPLES: Final = {
     "fastopen run page.har": "as it was recorded, over three common networks",
-    "fastopen run page.har --network 4g --report": "over a mobile network, with a report in HTML",
+    "fastopen run page.har --network 4g --report": "over 4g, inputs varied, with a report in HTML",
     "fastopen run example --transports tcp,tfo --rtt 100ms": "in cleartext, as in the TFO paper",
 }
 

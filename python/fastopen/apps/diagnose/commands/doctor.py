@@ -75,14 +75,14 @@ def _checks() -> Iterator[Check]:
     resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
     exact, detail = resolution_us < TIMER_MAX_US, f"resolution {resolution_us:g} us"
     yield Check("timers", exact, detail, "boot a kernel with high-resolution timers (highres=on)")
-    yield Check("cores", True, f"{len(os.sched_getaffinity(0))}; {default_parallel()} worlds in parallel")
+    yield Check("cores", True, f"{len(os.sched_getaffinity(0))}; {default_parallel()} networks in parallel")
     yield from _engines()
 
 
 def _fast_open() -> Iterator[Check]:
     """Check if the kernel supports TFO, and report its TFO settings. Any value of a setting passes."""
     text = sysctl("net.ipv4.tcp_fastopen")
-    detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
+    detail = "not supported by this kernel" if text is None else "supported; each load sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
     if text is None or not text.isdecimal():
         return
@@ -97,10 +97,10 @@ def _fast_open() -> Iterator[Check]:
         times = read_counters().get("TCPFastOpenBlackhole")
         found = "" if times is None else f"; suspected {plural(times, 'time')} since boot"
         off_for = (
-            "not looked for" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"
+            "detection off" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"
         )
         yield Check("TFO black hole", True, f"{off_for}{found}")
-    yield Check("browsers", True, "no current browser uses TFO: fastopen measures the gain if they did")
+    yield Check("browsers", True, "no current browser uses TFO: fastopen measures what they would gain")
 
 
 def _settings() -> Iterator[Check]:
