@@ -152,14 +152,11 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	  printf '  make %-13s %s\n' "$$name" "$$text"; done
 
-# With clippy's wrapper and arguments, cargo doc uses its results instead of checking the workspace again.
 rust-lint: $(STAMPS)/prerequisites-of-tests
 	$(call say,cargo fmt; cargo clippy; cargo doc; licences and versions of dependencies)
 	@cargo fmt --all --check
 	@cargo clippy $(CARGO_QUIET) --locked --release --workspace --all-targets -- -D warnings
-	@RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
-	  CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
-	  RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
+	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
 	@tools/check_dependencies.py
 
 # After the linter, because cargo locks target/release for one command at a time.
