@@ -25,7 +25,6 @@ from fastopen.analysis.statistics.verdicts import (
     Verdict,
     certain_sign,
     effect_of,
-    saves_in_the_median,
     slower_in_the_median,
     verdict_on,
 )

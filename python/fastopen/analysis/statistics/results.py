@@ -80,7 +80,7 @@ class Results:
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
         """Return True if the ClientHello of this result does not fit into a SYN, so that TFO saves no round
-        trip, although every TCP connection had data in its SYN."""
+        trip of a TLS connection, although every TCP connection had data in its SYN."""
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:

@@ -70,12 +70,6 @@ def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
     return effect is Effect.INCREASES or (effect is Effect.UNCLEAR and slower)
 
 
-def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median saving by TFO is at least `smallest`, even if its interval contains 0."""
-    saving = result.improvement_percent
-    return saving is not None and saving >= _matters_percent(result, smallest)
-
-
 def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
     return max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
 

@@ -13,7 +13,6 @@ from fastopen.analysis.statistics import (
     Effect,
     Results,
     effect_of,
-    saves_in_the_median,
     slower_in_the_median,
     syn_data_max,
 )
@@ -120,11 +119,16 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    smallest = results.experiment.smallest_effect
+    networks = results.experiment.networks
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
         found = [
-            one for one in own if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)
+            one
+            for one in own
+            if results.hello_beyond_syn(one)
+            # Connections in cleartext and lookups over TCP can save round trips all the same.
+            and one.saved_ms is not None
+            and one.saved_ms < networks[one.cell.network].rtt_us / 2000
         ]
         if not found:
             continue
@@ -133,7 +137,7 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
         if len(found) < len(secured) < len(own):
             where = f"{where_of(results, found, secured)} over TLS"
         hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
-        room = syn_data_max(results.experiment.networks[found[0].cell.network])
+        room = syn_data_max(networks[found[0].cell.network])
         sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
         clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
         tried = any(one.tls and one.tls.key_share == "x25519" for one in results.experiment.setups)
@@ -143,7 +147,7 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
             "hello_beyond_syn",
             f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves no"
             f" round trip{where}.{remedy}",
-            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
+            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room},
         )
 
 
