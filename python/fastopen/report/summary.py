@@ -11,7 +11,6 @@ from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, e
 from fastopen.analysis.statistics.protocols import over_quic
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import (
-    decapitalised,
     ends,
     listed,
     plural,
@@ -21,6 +20,7 @@ from fastopen.experiments import Arm, treatments_of
 from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
+    after_colon,
     all_invalid,
     cells_by_question,
     findings_by_question,
@@ -82,16 +82,19 @@ def summarise_run(results: Results) -> Summary:
 
 def findings_by_page(results: Results, pages: Sequence[str]) -> tuple[dict[str, list[Finding]], list[str]]:
     """Return the findings to report below the table of each page, and sentences that hold for several pages,
-    each once with the names of its pages. Omit what the summary and `sentences_on_pages` report."""
+    each once with the names of its pages. Warnings stay below the table of their page. Omit what the summary
+    and `sentences_on_pages` report."""
     told = {"verdict", "hello_beyond_syn"} if len(pages) > 1 else {"verdict"}
     of_page = {page: [one for one in page_findings(results, page) if one.kind not in told] for page in pages}
-    subjects = grouped((one.sentence, page) for page, found in of_page.items() for one in found)
-    shared = {sentence: list(dict.fromkeys(names)) for sentence, names in subjects.items()}
-    own = {page: [one for one in found if len(shared[one.sentence]) == 1] for page, found in of_page.items()}
+    subjects = grouped(
+        (one.sentence, page) for page, found in of_page.items() for one in found if one.severity != "warning"
+    )
+    named = {sentence: list(dict.fromkeys(names)) for sentence, names in subjects.items()}
+    shared = {sentence: names for sentence, names in named.items() if len(names) > 1}
+    own = {page: [one for one in found if one.sentence not in shared] for page, found in of_page.items()}
     return own, [
-        sentence if len(names) == len(pages) else f"{listed(names)}: {decapitalised(sentence)}"
+        sentence if len(names) == len(pages) else f"{listed(names)}: {after_colon(results, sentence)}"
         for sentence, names in shared.items()
-        if len(names) > 1
     ]
 
 

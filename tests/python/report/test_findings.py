@@ -82,19 +82,31 @@ def test_a_module_is_all_that_a_finding_takes(analysis: RunAnalysis, monkeypatch
         assert letters(sentence) in letters(text), name
 
 
-def test_a_sentence_on_several_pages_is_told_once_and_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("severity", "sentence", "shared"),
+    [
+        ("note", "It has new things.", ["One and two: it has new things."]),
+        ("note", "One is new.", ["One and two: One is new."]),
+        ("note", "Ones are new.", ["One and two: ones are new."]),
+        ("warning", "Invalid: off: 1 of 1 load.", []),
+    ],
+)
+def test_a_sentence_on_several_pages_is_told_once_and_names_them_but_a_warning_stays_at_its_page(
+    monkeypatch: pytest.MonkeyPatch, severity: str, sentence: str, shared: list[str]
+) -> None:
     def new(_results: Results, page: str) -> Iterator[Finding]:
         if page != "three":
-            yield Finding("new", "It has new things.")
+            yield Finding("new", sentence)
 
-    plan = made_up_plan([made_up_page(name) for name in ("one", "two", "three")], (20,), repeats=1)
+    plan = made_up_plan([made_up_page(name) for name in ("One", "two", "three")], (20,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         results = analyse_run(store).results
-    module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)
+    module = SimpleNamespace(RANK=35, SEVERITY=severity, findings=new)
     monkeypatch.setattr(findings, "finders", lambda: [module])
-    own, shared = findings_by_page(results, list(results.pages))
-    assert (own, shared) == ({page: [] for page in results.pages}, ["one and two: it has new things."])
+    own, of_several = findings_by_page(results, list(results.pages))
+    assert of_several == shared
+    assert [len(of_page) for of_page in own.values()] == ([0, 0, 0] if shared else [1, 1, 0])
 
 
 def test_ranks_differ() -> None:

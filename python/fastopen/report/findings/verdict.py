@@ -1,5 +1,6 @@
 """State the verdict on a page or a run: how much TFO saves, and where and why it saves nothing."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -259,8 +260,15 @@ def findings_by_question(
     for sentence, named in grouped(found).items():
         names, first = dict.fromkeys(name for name, _ in named), named[0][1]
         everywhere = len(names) == len(questions)
-        text = sentence if everywhere else f"{capitalised('; '.join(names))}: {decapitalised(sentence)}"
-        yield replace(first, sentence=text)
+        text = f"{capitalised('; '.join(names))}: {after_colon(results, sentence)}"
+        yield replace(first, sentence=sentence if everywhere else text)
+
+
+def after_colon(results: Results, sentence: str) -> str:
+    """Return the sentence with a lower-case first letter, unless it begins with a page's or client's name."""
+    names = (*results.pages, *(setup.client.label for setup in results.experiment.setups))
+    named = re.match(rf"({'|'.join(map(re.escape, names))})(?!\w)", sentence)
+    return sentence if named else decapitalised(sentence)
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
