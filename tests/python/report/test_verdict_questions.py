@@ -392,6 +392,10 @@ def result_with(saving: float, interval: tuple[float, float], plt_ms: float) -> 
     [
         (0.6, (0.55, 0.65), 1000, Effect.REDUCES),
         (0.4, (0.3, 0.5), 10_000, Effect.NONE),
+        (0.5, (0.5, 0.5), 10_000, Effect.REDUCES),
+        (0.4, (0.35, 65.3), 10_000, Effect.UNCLEAR),
+        (-0.4, (-0.6, -0.3), 10_000, Effect.UNCLEAR),
+        (0.6, (0.1, 1.2), 10_000, Effect.REDUCES),
         (0.6, (0.5, 0.7), 100, Effect.NONE),
         (-2, (-3, -1), 1000, Effect.INCREASES),
         (0.1, (-0.2, 0.3), 1000, Effect.NONE),

@@ -18,11 +18,11 @@ class Outcome(StrEnum):
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
     HARDLY = "hardly changed"
-    """The change, if any, is smaller than the smallest effect."""
+    """The whole interval of the change is below the smallest effect."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The change's interval contains both 0 and an increase or decrease of at least the smallest effect."""
+    """The change's interval contains changes that are too small to matter and changes that matter."""
     UNKNOWN = "unknown"
     """A run has no valid load, or there are too few loads for an interval."""
 

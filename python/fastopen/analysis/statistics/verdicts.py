@@ -13,9 +13,9 @@ class Effect(StrEnum):
     REDUCES = "reduces"
     INCREASES = "increases"
     NONE = "no difference"
-    """The effect, if any, is below the smallest effect."""
+    """The whole interval of the saving is below the smallest effect."""
     UNCLEAR = "unclear"
-    """The saving's interval contains both 0 and a saving or slowdown of at least the smallest effect."""
+    """The saving's interval contains effects that matter. It also contains 0, or the median is too small."""
     UNKNOWN = "unknown"
     """There are too few valid repeats for an interval."""
 
@@ -43,8 +43,7 @@ class Verdict(StrEnum):
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Judge the effect of TFO on the page load time from the confidence interval of the saving. Return NONE
-    if the interval excludes 0, but the median saving is below the smallest effect that matters."""
+    """Judge the effect of TFO on the page load time from the confidence interval of the saving."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -53,13 +52,13 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect, 1 or -1; 0 if the effect is too small to matter; None if the sign is
-    uncertain. If the confidence `interval` excludes 0, an effect is too small if its absolute `value` is
-    below `matters`. If the interval contains 0, the absolute values of both ends must be below `matters`."""
+    """Return the sign of an effect, 1 or -1, if the confidence `interval` excludes 0 and the absolute `value`
+    is at least `matters`. Return 0 if the effect is too small to matter, because neither end of the interval
+    exceeds `matters` in absolute value. Otherwise, return None: the effect is uncertain."""
     low, high = interval
-    if low > 0 or high < 0:
-        return 0 if abs(value) < matters else 1 if low > 0 else -1
-    return 0 if max(-low, high) < matters else None
+    if (low > 0 or high < 0) and abs(value) >= matters:
+        return 1 if low > 0 else -1
+    return 0 if max(-low, high) <= matters else None
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
