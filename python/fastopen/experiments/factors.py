@@ -224,6 +224,7 @@ _ORIGINS_AND_TLS: Final = (
         "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.", example="1.1,2",
         default_meaning="recorded, by host; 1.1 in cleartext; 1.1,2,3 with --transports all",
         header="HTTP", long_name="version of HTTP", phrase="HTTP/{}", question=True,
+        words={"recorded": "HTTP as recorded"},
         natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),
     Factor(

@@ -121,7 +121,10 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     made = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
-        bound = next(iter(of_arm.values())).bound
+        # A bound depends on the pairs of its arm. Prefer a bound that a saving exceeds, as findings name it.
+        ordered = (*(of_arm[arm.name] for arm in treatments_of(of_arm)), *of_arm.values())
+        bounds_first = sorted(ordered, key=lambda one: not one.beats_bound)
+        bound = next((one.bound for one in bounds_first if one.bound is not None), None)
         valid = [cell.loads - cell.invalid for cell in of_arm.values()]
         of_each = partial(_of_each, of_arm)
         made.append(

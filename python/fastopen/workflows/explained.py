@@ -138,14 +138,17 @@ class Explained:
 
     @cached_property
     def without_effect(self) -> list[Property]:
-        """Return the test conditions that changed no load time under any of the rigs tried."""
-        space, changing = self.space, set[Property]()
+        """Return the test conditions that changed no load time under any of the rigs tried. Omit conditions
+        under which no load was valid."""
+        space, changing, loaded = self.space, set[Property](), set[Property]()
         for rig in self.tried:
             for one in rig.rig:
                 without = self.of(tuple(other for other in rig.rig if other != one))
                 if without and without.times != rig.times:
                     changing.add(space.original(one))
-        return [one for one in space.properties if not (space.is_copy(one) or one in changing)]
+                elif any(times.off_ms or times.tfo_ms for times in rig.times.values()):
+                    loaded.add(space.original(one))
+        return [one for one in space.properties if not space.is_copy(one) and one in loaded - changing]
 
     @property
     def reachable(self) -> int:

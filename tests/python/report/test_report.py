@@ -230,8 +230,8 @@ def test_a_few_pages_that_gain_and_a_few_that_lose_do_not_make_the_verdict_on_ma
         found = with_warm(collect(store), *figures)
     (verdict,) = page_verdicts(found, "small")
     assert plain(verdict).startswith(
-        f"On a repeat visit to {PAGE}, TFO saves 5.0 % at 20 ms (40 ms; 95 % interval +4.0 to +6.0 %), and"
-        " adds 9.0 % at 40 ms (80 ms; 95 % interval +8.0 to +10.0 %), and saves nothing at 60 ms, 80 ms and"
+        f"On a repeat visit to {PAGE}, TFO saves 5.0 % at 20 ms (40 ms; 95 % interval +4.0 to +6.0 %);"
+        " adds 9.0 % at 40 ms (80 ms; 95 % interval +8.0 to +10.0 %); saves nothing at 60 ms, 80 ms and"
         " 100 ms; n 9."
     )
 

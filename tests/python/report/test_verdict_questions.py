@@ -163,6 +163,19 @@ def test_a_page_that_loads_sooner_over_a_longer_rtt_is_named(several_questions: 
     assert any(times in one.sentence for one in found)
 
 
+def test_a_verdict_is_deterministic_even_if_a_row_has_no_valid_load(several_questions: Results) -> None:
+    cells = [
+        replace(cell, improvement_percent=None, improvement_ci95=None, pairs=0, deterministic=False)
+        if cell.cell.network
+        else replace(cell, deterministic=True)
+        for cell in several_questions.cells
+        if cell.cell.setup == 0
+    ]
+    experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
+    (verdict,) = page_verdicts(replace(several_questions, cells=cells, experiment=experiment), "small")
+    assert "; n 9, deterministic." in plain(verdict)
+
+
 def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
     small_plan: MakePlan, fake_world: FakeWorld
 ) -> None:

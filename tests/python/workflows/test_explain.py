@@ -373,6 +373,8 @@ def test_properties_that_changed_no_load_are_named() -> None:
     found = explain(space, known=KnownTimes())
     assert found.without_effect == [*space.properties]
     assert "Properties that changed no load: delay: " in " ".join(sentences(found))
+    lost = tuple(replace(one, times=dict.fromkeys(one.times, CellTimes(None, None))) for one in found.tried)
+    assert replace(found, tried=lost).without_effect == []
 
 
 @pytest.mark.usefixtures("kernel")

@@ -152,13 +152,15 @@ def _rtt(results: Results, curves: dict[str, list[Place]]) -> Iterator[str]:
             continue
         rtts_ms, saved_ms = [pair.place.rtt_ms for pair in pairs], [pair.saved_ms for pair in pairs]
         per_ms = linear_regression(rtts_ms, saved_ms).slope
-        grows = f"as if {plural(per_ms, 'handshake')} in a row were saved"
-        if per_ms < HANDSHAKE_MIN:
-            grows = "less than a handshake in a row"
+        grows = f", as if {plural(per_ms, 'handshake')} in a row were saved"
+        if any(pair.saved_ms < 0 or pair.headline.beats_bound for pair in pairs):
+            grows = ""
+        elif per_ms < HANDSHAKE_MIN:
+            grows = ", less than a handshake in a row"
         yield (
             f"From {ends_ms} the saving goes from"
             f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
-            f" each millisecond of RTT, {grows}."
+            f" each millisecond of RTT{grows}."
         )
         ends = [f"{signed(pair.improvement_percent)}{NBSP}% {pair.place.where}" for pair in (first, last)]
         yield f"That is {listed(ends)} of the page load time{_other_time(first.place, last.place)}."
@@ -232,7 +234,8 @@ def _content(page: Page, places: list[Place]) -> Iterator[str]:
     shares = f"{share(first_path.share(Kind.HANDSHAKE))} of the page load time {first.where}"
     if last is not first:
         shares += f" and {share(last_path.share(Kind.HANDSHAKE))} {last.where}"
-    yield f"These handshakes take {shares}."
+    if most := max(round(path.handshakes, 1) for path in (first_path, last_path)):
+        yield f"{'This handshake takes' if most == 1 else 'These handshakes take'} {shares}."
     yield from _slow_handshakes(known)
     ready_ms, plt_ms = last_path.ready_ms, last_path.plt_ms
     if ready_ms >= READY_MIN * plt_ms:
@@ -262,7 +265,10 @@ def _third_parties(page: Page) -> str:
     others = third_parties(page)
     own = registrable_domain(page.resources[0].host)
     if not others:
-        return f"All {len(page.resources)} requests stay with {own}: 0 third parties."
+        every = (
+            "The request stays" if len(page.resources) == 1 else f"All {len(page.resources)} requests stay"
+        )
+        return f"{every} with {own}: 0 third parties."
     largest, count = next(iter(others.items()))
     total = sum(others.values())
     requests = len(page.resources)
@@ -279,8 +285,9 @@ def _upper_bound(results: Results, pairs: list[_Pair]) -> Iterator[str]:
         ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
         shown = [ordered[0], ordered[-1]]
     for pair in shown:
-        if pair.headline.bound is not None:
-            yield _compared_with_bound(results, pair, pair.headline.bound)
+        bound = pair.headline.bound
+        if bound is not None and (bound.ms or pair.headline.beats_bound):
+            yield _compared_with_bound(results, pair, bound)
     for pair in pairs:
         theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
         if theirs is not None:

@@ -140,13 +140,13 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict) -> 
     visits (cold cookies)."""
     arms = treatments_of(results.experiment.arms)
     judged, words = of_arm(cells, arms[0]), verdict_words(verdict, cells)
-    loaded = f" ({as_loaded(results, cells)})"
+    loaded = as_loaded(results, cells)
     if words != str(verdict) or verdict in (Verdict.UNKNOWN, Verdict.INVALID):
         few = [saving for cell in judged for saving in cell.improvements_percent.values()]
-        aside = f" (saving {ends(few)}{_counts(judged)})" if few and verdict is Verdict.UNKNOWN else ""
-        return [f"{words}{aside}{loaded}."]
+        aside = f": saving {ends(few)}{_counts(judged)}" if few and verdict is Verdict.UNKNOWN else ""
+        return [f"{words} ({loaded}){aside}."]
     pages = len({cell.cell.page for cell in cells})
-    subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
+    subject = f"{'this page' if pages == 1 else f'these {pages} pages'} ({loaded})"
     first = _on_visit(results, arms[0], judged, f" to {subject},")
     if verdict in (Verdict.WORTH_IT, Verdict.HARMFUL):
         best = max(abs(cell.improvement_percent or 0.0) for cell in judged)
@@ -174,7 +174,7 @@ def _effects(results: Results, cells: Sequence[CellResult], subject: str) -> str
         for effect in Effect
         if effect in of_effect
     ]
-    return f"{subject} {', and '.join(clauses)}"
+    return f"{subject} {(', and ' if len(clauses) < 3 else '; ').join(clauses)}"
 
 
 def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where: str) -> str:
@@ -211,9 +211,9 @@ def _interval(cells: Sequence[CellResult], sign: int = 1) -> list[str]:
 
 def _counts(cells: Sequence[CellResult]) -> str:
     """Return the number of pairs of loads as the end of a sentence, such as `; n 4 to 5`."""
-    pairs = [cell.pairs for cell in cells if cell.improvement_percent is not None]
-    exact = ", deterministic" if all(cell.deterministic for cell in cells) else ""
-    return f"; {sizes(pairs)}{exact}" if pairs else ""
+    known = [cell for cell in cells if cell.improvement_percent is not None]
+    exact = ", deterministic" if all(cell.deterministic for cell in known) else ""
+    return f"; {sizes([cell.pairs for cell in known])}{exact}" if known else ""
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,6 +82,34 @@ def test_how_the_rtt_changes_it_is_said_only_where_there_are_two() -> None:
     assert asked in said
     assert "From 100 to 300 ms of RTT" in said
     assert "2.0 ms for each millisecond of RTT, as if 2 handshakes in a row were saved" in said
+
+
+@pytest.mark.parametrize("changes", [{"saved_ms": -1.0}, {"improvement_percent": 99.0}])
+def test_a_slowdown_or_a_saving_beyond_its_bound_is_not_given_in_handshakes(changes: dict[str, Any]) -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES[:1], (100, 300)))
+    first = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
+    cells = [replace(cell, **changes) if cell is first else cell for cell in results.cells]
+    said = text_of(page_answers(replace(results, cells=cells), attribution, "small"))
+    assert " for each millisecond of RTT. " in said
+
+
+@pytest.mark.parametrize(
+    ("handshakes", "words"),
+    [
+        (0, "waits for 0 handshakes. How"),
+        (1, "waits for 1 handshake. This handshake takes"),
+        (2, "waits for 2 handshakes. These handshakes take"),
+    ],
+)
+def test_handshakes_are_singular_or_plural(handshakes: int, words: str) -> None:
+    results, attribution = taken_apart(made_up_plan([made_up_page("one", 1)], (20,)))
+    paths = {
+        index: replace(path, handshakes=handshakes, kinds_ms={**path.kinds_ms, Kind.HANDSHAKE: 0.1})
+        for index, path in attribution.breakdowns.items()
+    }
+    said = text_of(page_answers(results, replace(attribution, breakdowns=paths), "one"))
+    assert words in said.replace("\n", " ")
+    assert "The request stays with" in said
 
 
 def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:

@@ -79,6 +79,28 @@ def test_a_saving_beats_the_bound_by_more_than_two_per_cent_and_a_millisecond(
     assert Bound(100, 500, 20).beaten_by(improvement) is beats
 
 
+@pytest.mark.parametrize("saved_ms", [0.0, 0.5])
+def test_no_saving_is_compared_with_a_load_without_handshakes_in_a_row(saved_ms: float) -> None:
+    analysis = run(bound=Bound(0, 430, 0), saved_ms=saved_ms, improvement_percent=saved_ms / 4.3)
+    assert "handshakes in a row took" not in answered(analysis)
+
+
+def test_the_table_shows_the_bound_of_the_pairs_of_the_arm_that_exceeds_it() -> None:
+    analysis = run()
+    for beating, most in (("warm", "30.0"), ("cold", "20.0"), ("none", "30.0")):
+        cells = [
+            replace(
+                cell,
+                bound=Bound(100, 430, {"off": 10.0, "cold": 20.0, "warm": 30.0}[cell.cell.arm.name]),
+                improvement_percent=40.0 if cell.cell.arm.name == beating else 5.0,
+            )
+            for cell in analysis.results.cells
+        ]
+        grid = result_grid(replace(analysis.results, cells=cells), "small")
+        at = [column.heading.replace("\xa0", " ") for column in grid.columns].index("at most %")
+        assert grid.rows[0][at].text == most, beating
+
+
 def test_the_bound_is_the_same_number_in_table_figure_text_and_document() -> None:
     analysis = run()
     grid = result_grid(analysis.results, "small")
