@@ -123,8 +123,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         point = factors.point(comparison)
         # A bound depends on the pairs of its arm. Prefer a bound that a saving exceeds, as findings name it.
         ordered = (*(of_arm[arm.name] for arm in treatments_of(of_arm)), *of_arm.values())
-        bounds_first = sorted(ordered, key=lambda one: not one.beats_bound)
-        bound = next((one.bound for one in bounds_first if one.bound is not None), None)
+        bound = min(ordered, key=lambda one: (one.bound is None, not one.beats_bound)).bound
         valid = [cell.loads - cell.invalid for cell in of_arm.values()]
         of_each = partial(_of_each, of_arm)
         made.append(

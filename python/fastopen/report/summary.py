@@ -10,12 +10,7 @@ from typing import Final
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of
 from fastopen.analysis.statistics.protocols import over_quic
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import (
-    ends,
-    listed,
-    plural,
-    times,
-)
+from fastopen.common.phrases import ends, listed, plural, times
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences

@@ -208,7 +208,10 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
             [(0, (-0.1, 0.1)), (1, None)],
             "TFO saves nothing at 20 ms, and has too few valid repeats at 100 ms for a verdict; n 9.",
         ),
-        ([(5, None), (1, None)], "Too few valid repeats to say what TFO does (saving +"),
+        (
+            [(5, None), (1, None)],
+            "Too few valid repeats to say what TFO does (cleartext, HTTP/1.1): saving +",
+        ),
     ],
 )
 def test_the_verdict_follows_the_intervals(

@@ -17,17 +17,7 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.analysis.statistics.protocols import as_loaded, over_quic
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import (
-    NBSP,
-    capitalised,
-    decapitalised,
-    ends,
-    listed,
-    plural,
-    sizes,
-    span,
-    times,
-)
+from fastopen.common.phrases import NBSP, capitalised, decapitalised, ends, listed, plural, sizes, span, times
 from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
 from fastopen.report.findings import Finding
 
