@@ -147,7 +147,7 @@ def test_the_kernels_wheel_holds_a_kernel_that_can_be_read_and_what_its_licence_
         "headers.h",
         "trial.c",
         "scripts/build.py",
-        "scripts/recipe.py",
+        "scripts/kernel_recipe.py",
     } <= source
     assert any(name.startswith("patches/") for name in source)
     assert any(name.endswith("licenses/COPYING") for name in names)
