@@ -67,7 +67,8 @@ class KernelHook(BuildHookInterface[Any]):
         (Path(self.directory) / "SOURCE.md").unlink(missing_ok=True)
 
     def _source(self, project: Path) -> dict[str, str]:
-        scripts = sorted((project / "python/fastopen").glob("*/kernels/[!_]*.py"))
+        package = project / "python/fastopen"
+        scripts = sorted([*package.glob("apps/kernels/[!_]*.py"), *package.glob("engines/kernel*.py")])
         return {
             str(project / "kernel"): "fastopen_kernel/source",
             **{str(path): f"fastopen_kernel/source/scripts/{path.name}" for path in scripts},
