@@ -59,7 +59,7 @@ def parse_fraction(text: str, most: float = 1) -> float:
     """Parse a percentage such as `1%` into a fraction, such as 0.01. Raises UnitError."""
     share = float(_number(text, {"%": 1}, "a percentage", "1%") / 100)
     if share > most:
-        raise UnitError(f"{text!r} is more than 100%")
+        raise UnitError(f"{text!r} is more than 100%; write for example 1%")
     return share
 
 

@@ -17,7 +17,7 @@ pub(crate) fn browser() -> bool {
     let there =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].iter().any(|path| Path::new(path).exists());
     if !there {
-        eprintln!("not tested: there is no chromium on this machine (apt install chromium)");
+        eprintln!("not tested: chromium is not installed on this machine (apt install chromium)");
     }
     there
 }

@@ -1,9 +1,12 @@
 //! Tests of clients' name lookups over the link: round trips, timeouts of the stub resolver, and the evidence
 //! of both ends.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::chromium::browser;
+use crate::packets;
 use crate::support::{
     Run, grown, image, job, list, network, number, page, plt_ms, root, run, with, with_syn_data,
 };
@@ -57,6 +60,19 @@ fn a_lookup_takes_the_round_trip_to_the_resolver_once_for_each_host() {
             );
         }
         assert_eq!(run.only("world")["measured"]["rtt_us"]["asked"], RTT_US);
+    }
+}
+
+#[test]
+fn each_lookup_over_udp_has_a_port_of_its_own_as_in_the_c_library() {
+    // A queue for each flow then treats lookups as separate flows.
+    for run in on_each_engine(&with(asking(plain(None), &["tcp"]), json!({"packets": true}))) {
+        let file = packets::file(&run, "tcp");
+        let queries = packets::segments(&file)
+            .into_iter()
+            .filter(|(interface, datagram, _)| *interface == 0 && datagram[2..4] == 53_u16.to_be_bytes());
+        let ports: Vec<_> = queries.map(|(_, datagram, _)| datagram[..2].to_vec()).collect();
+        assert_eq!((ports.len(), ports.iter().collect::<BTreeSet<_>>().len()), (3, 3));
     }
 }
 

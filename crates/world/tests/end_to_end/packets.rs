@@ -39,7 +39,7 @@ fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
 }
 
 /// Returns the interface, the TCP segment and the length of the segment's data for each packet of a file.
-fn segments(file: &[u8]) -> Vec<(u8, &[u8], usize)> {
+pub(crate) fn segments(file: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let packets = blocks(file).into_iter().filter(|(kind, _)| *kind == 6);
     packets
         .map(|(_, body)| {

@@ -89,7 +89,7 @@ pub(super) struct Browser {
 impl Browser {
     pub(super) fn start(loading: &Loading) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| {
-            Failure::new(Fault::Machine, "client.kind: there is no chromium on this machine")
+            Failure::new(Fault::Machine, "client.kind: chromium is not installed on this machine")
                 .with_remedy("apt install chromium (as root)")
         })?;
         let making = "making a folder for the browser";
