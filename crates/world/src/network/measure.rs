@@ -84,7 +84,8 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 }
 
 /// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured
-/// in handshakes without retransmissions. The timeout depends on `expected_ns`, the expected RTT.
+/// in handshakes without retransmissions, or in all of them if each had some, as with an RTT above the initial
+/// retransmission timeout of one second. The timeout depends on `expected_ns`, the expected RTT.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = probe_address(topology);
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).
@@ -105,8 +106,9 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
             .into_iter()
             .map(|probe| probe?.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
             .collect();
-        let rtts: Vec<_> =
-            answers.iter().flatten().filter(|info| info.retransmits == 0).map(|info| info.rtt_us).collect();
+        let all_retransmitted = answers.iter().flatten().all(|info| info.retransmits > 0);
+        let counts = |info: &&tcp::TcpInfo| all_retransmitted || info.retransmits == 0;
+        let rtts: Vec<_> = answers.iter().flatten().filter(counts).map(|info| info.rtt_us).collect();
         match answers.into_iter().find_map(Result::err).filter(|_| rtts.is_empty()) {
             Some(error) => named("measuring the round-trip time", Err(error)),
             None => Ok(rtts),

@@ -120,6 +120,15 @@ fn packets_leave_at_the_times_of_a_trace_alone() {
 }
 
 #[test]
+fn a_round_trip_above_the_first_timeout_of_tcp_is_measured() {
+    let link = network(1_500_000);
+    let Some(run) = exactly(&job(&page(&[root(500)]), &link, &["tcp", "warm"])) else { return };
+    assert_eq!(number(&run.only("world")["measured"]["rtt_us"]["median"]), 1_500_000);
+    assert_eq!(plt_us(run.valid("tcp")), 3_000_000);
+    assert_eq!(plt_us(run.valid("warm")), 1_500_000);
+}
+
+#[test]
 fn the_measured_round_trip_is_what_was_asked_and_the_probes_own_serialisation() {
     // SYN and SYN-ACK have 60 bytes each. Each takes 7.5 ms at 64 kbit/s.
     let link = with(network(40_000), json!({"down": rate(64_000), "up": rate(64_000)}));
