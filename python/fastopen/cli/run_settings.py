@@ -20,6 +20,7 @@ from fastopen.cli.shared_options import (
     StoreOption,
     WorkersOption,
     check_label,
+    check_plot,
 )
 from fastopen.common.errors import InputError
 from fastopen.experiments import (
@@ -126,6 +127,7 @@ class RunSettings:
         `named` lists the settings that the user gave. `--quick` keeps their values, and may drop values of
         other settings; it drops no values if `named` is None. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
+        check_plot(plot=self.plot, json=self.json)
         if self.no_keep:
             self._check_not_kept()
         if self.max_repeats is not None and self.until_ci is None:

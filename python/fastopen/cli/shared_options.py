@@ -53,6 +53,12 @@ KernelOption = Annotated[
 ]
 
 
+def check_plot(*, plot: bool, json: bool) -> None:
+    """Raise InputError if bars are requested in a JSON document."""
+    if plot and json:
+        raise InputError("cannot be combined with --json", "--plot", "drop one of them")
+
+
 def check_label(text: str, place: str) -> None:
     """Raise InputError if a run's label is not one short line. `place` names the label in the message."""
     if len(text) > LABEL_MAX or not text.isprintable():

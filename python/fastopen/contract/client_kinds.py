@@ -129,7 +129,8 @@ class ClientType:
 LOADER: Final = ClientType(
     label="loader",
     kind="loader",
-    meaning="the page in the order of its initiators, as a browser or as mget (`--profile`)",
+    meaning="the page in the order of its initiators, as a browser or as the paper's downloader mget"
+    " (`--profile`)",
     method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
     " multiplied by {processing_scale}",
     takes=frozenset({"profile", "processing_scale", "phases", "key_share", "ech", "h3_fallback_us"}),

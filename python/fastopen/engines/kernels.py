@@ -197,7 +197,7 @@ def remove(name: str) -> Path:
         (folder / MANIFEST).unlink(missing_ok=True)  # hides the kernel from other processes first
         shutil.rmtree(folder)
     except OSError as error:
-        raise MachineError(f"{folder} cannot be removed: {error}") from None
+        raise MachineError(f"{folder} cannot be removed: {error.strerror or error}") from None
     return folder
 
 
@@ -212,7 +212,7 @@ def _folders() -> list[Path]:
     except FileNotFoundError:
         found = []
     except OSError as error:
-        raise MachineError(f"{kernels_folder()} cannot be read: {error}") from None
+        raise MachineError(f"{kernels_folder()} cannot be read: {error.strerror or error}") from None
     spec = find_spec(PACKAGE)
     return found if spec is None or spec.origin is None else [Path(spec.origin).parent, *found]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from fastopen.common.errors import InputError, collected, did_you_mean, raise_all
 from fastopen.common.files import read_toml
@@ -15,7 +15,7 @@ from fastopen.experiments.factor_values import SettingSource, read_settings, tom
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import Experiment, ExperimentFacts, Seed
 from fastopen.experiments.published import check_table
-from fastopen.experiments.quantities import not_accepted
+from fastopen.experiments.quantities import not_accepted, shown
 from fastopen.experiments.variation import DRAWS, Variation
 from fastopen.pages import RECORDING_SUFFIXES, missing
 
@@ -33,11 +33,17 @@ def _vary_table(vary: object) -> object:
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
+        raise ValueError(f"{shown(text)} is not a name; write letters a to z, digits, '.', '_' and '-'")
+    return text
+
+
 class ExperimentSpec(ExperimentFacts):
     """The keys of an experiment's TOML file, except those of settings that may vary, such as the RTT."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    name: Annotated[str, AfterValidator(_name)]
     seed: Seed = 0
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     rig: list[dict[str, Any]] | str = Field(default_factory=list)

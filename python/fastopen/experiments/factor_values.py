@@ -342,9 +342,9 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _read_named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
-    names = written.split(",") if isinstance(written, str) else written or []
     key = source.setting_of("network")
     place = source.place(key)
+    names = _words(written, place) if isinstance(written, str) else written or []
     if not isinstance(names, list | tuple):
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
@@ -364,9 +364,7 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
         if not parts:
             raise InputError("is an empty list", source.place(key), "drop it, or give a value")
     elif factor.several and isinstance(written, str):
-        parts = [(one, key) for one in written.split(",")]
-        if len(parts) > 1 and not all(one.strip() for one in written.split(",")):
-            raise InputError("has an empty value", source.place(key), "remove the extra comma")
+        parts = [(one, key) for one in _words(written, source.place(key))]
     values: list[Any] = []
     for one, place in parts:
         try:
@@ -376,6 +374,14 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
         if value not in values:
             values.append(value)
     return values
+
+
+def _words(written: str, place: str) -> list[str]:
+    """Split a text at its commas. Raises InputError if one of several words is empty."""
+    words = [word.strip() for word in written.split(",")]
+    if len(words) > 1 and not all(words):
+        raise InputError("has an empty value", place, "remove the extra comma")
+    return words
 
 
 def networks_asked(**written: object) -> list[Network]:

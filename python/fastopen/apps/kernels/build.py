@@ -82,7 +82,8 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("wb")
     except OSError as error:
-        raise MachineError(f"{folder} cannot be written: {error}", "set XDG_CACHE_HOME elsewhere") from None
+        message = f"{folder} cannot be written: {error.strerror or error}"
+        raise MachineError(message, "set XDG_CACHE_HOME elsewhere") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

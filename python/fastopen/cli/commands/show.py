@@ -11,7 +11,7 @@ from typer import Option
 from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import Results, collect
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
-from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument
+from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument, check_plot
 from fastopen.common.files import write_file
 from fastopen.report import results_document, results_renderables
 from fastopen.report.terminal_bars import bars
@@ -30,6 +30,7 @@ def command(
     plot: PlotOption = False,
 ) -> None:
     """Print a kept run again."""
+    check_plot(plot=plot, json=json)
     folder = find_run(run)
     if run == LAST:
         print_message(f"last run: {folder}")
@@ -40,11 +41,11 @@ def command(
         if not json:
             results = with_reasons(store, results)
     if svg is not None:
-        write_svg(results, svg)
-    elif json:
+        write_svg(results, svg, plot=plot)
+    if json:
         run_facts = {"folder": str(store.folder), "environment": results.environment}
         print_json({**results_document(results), "run": run_facts})
-    else:
+    elif svg is None:
         print_results(results, console(), plot=plot)
 
 
@@ -57,11 +58,11 @@ def print_results(results: Results, target: Console, *, plot: bool = False) -> N
             target.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def write_svg(results: Results, path: Path) -> None:
+def write_svg(results: Results, path: Path, *, plot: bool = False) -> None:
     """Write the results as an SVG picture of a terminal. Raises InputError or MachineError on failure."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
-    print_results(results, recorder)
+    print_results(results, recorder, plot=plot)
     svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
     write_file(path, FONTS.sub("", svg))
