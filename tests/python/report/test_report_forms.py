@@ -161,7 +161,10 @@ def test_the_method_gives_every_value_of_what_varies() -> None:
     clear, encrypted = {"tcp": slow, "tls": None}, {"tcp": fast, "tls": {"key_share": "x25519"}}
     text = method_of({"client": LOADER, **clear}, {"client": LOADER, **encrypted})
     assert "initial window 4 and 10" in text
-    assert "HTTP/1.1, TLS none and 1.3, all URLs over TLS, key share x25519, and recorded think times" in text
+    assert (
+        "HTTP/1.1, cleartext and TLS 1.3, all URLs over TLS, key share x25519, and recorded think times"
+        in text
+    )
     assert "Tables have a row for each of 2 settings: cleartext, " in text
 
 

@@ -12,7 +12,7 @@ from fastopen.experiments import headline_of, loaded_with
 from fastopen.runs import LoadRow, RunStore
 
 # The maximum number of loads to analyse. Each takes about 2 ms, and more loads hardly change the means.
-LOADS_MAX: Final = 1_000
+LOADS_MAX: Final = 2_000
 
 
 @dataclass(frozen=True)

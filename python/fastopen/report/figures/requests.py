@@ -136,7 +136,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
     step = max(_row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))
     bars = base.mark_bar().encode(
-        x=alt.X("start:Q", title=TIME),
+        x=alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=10)),
         x2="end:Q",
         y=_by_request(names, requests),
         yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
