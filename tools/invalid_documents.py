@@ -1,7 +1,9 @@
 """Generate the entries of docs/invalid-loads.md, one for each reason why a load can be invalid."""
 
+from itertools import chain
 from typing import Final
 
+from fastopen.contract import InvalidKind
 from fastopen.report.explained_kinds import EXPLANATIONS
 
 GROUPS: Final = {
@@ -36,7 +38,8 @@ def contents() -> str:
 
 def entries() -> str:
     """Return the list of `contents`, then a section for each kind of invalid load: meaning, cause, remedy."""
-    return contents() + "".join(
-        f"\n### {kind}\n{one.meaning}\n\n- Cause: {one.cause}\n- Remedy: {one.remedy}\n"
-        for kind, one in EXPLANATIONS.items()
-    )
+    text = contents()
+    for kind in chain.from_iterable(GROUPS.values()):
+        one = EXPLANATIONS[InvalidKind(kind)]
+        text += f"\n### {kind}\n{one.meaning}\n\n- Cause: {one.cause}\n- Remedy: {one.remedy}\n"
+    return text
