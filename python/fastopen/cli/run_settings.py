@@ -68,7 +68,7 @@ class RunSettings:
     ] = None
     quick: Annotated[
         bool,
-        Option("--quick", help="Run for at most a minute: repeats that fit, and how certain the answer is."),
+        Option("--quick", help="Stop within a minute, after as many repeats as fit."),
     ] = False
     until_ci: Annotated[
         str | None,

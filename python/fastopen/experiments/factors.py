@@ -70,9 +70,9 @@ _NETWORK: Final = (
     Factor(
         "queue", "network", q.QUEUE, "Size of the queue in each direction, or none for no limit.",
         paths=("down.queue_bytes", "up.queue_bytes"), words={"none": "a queue without a limit"},
-        default_meaning="256 kB or 100 ms, the larger", header="queue\nkB", phrase="a queue of {} kB",
-        label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"), natural=_default_queues,
-        example="96kB,256kB",
+        default_meaning="the larger of 256 kB and 100 ms at the rate", header="queue\nkB",
+        phrase="a queue of {} kB", label="queue{}kB", columns=("down_queue_bytes", "up_queue_bytes"),
+        natural=_default_queues, example="96kB,256kB",
     ),
     Factor(
         "aqm", "network", q.TEXT,

@@ -56,10 +56,10 @@ def command(
     ] = None,
     where: Annotated[
         str,
-        Option(metavar="CONDITION", help="Load only pages that are so: 'connections > 20 and hosts < 50'."),
+        Option(metavar="CONDITION", help="Load only pages that match: 'connections > 20 and hosts < 50'."),
     ] = "",
     sample: Annotated[
-        int | None, Option(min=1, metavar="N", help="Load only N of the pages, chosen by --seed, or by 0.")
+        int | None, Option(min=1, metavar="N", help="Load a sample of N pages, with seed --seed or else 0.")
     ] = None,
     library: Annotated[
         list[Path] | None,
