@@ -96,8 +96,8 @@ UNKNOWNS: Final = {
 }
 BY_CHANCE: Final = {
     "start_phase": "start phase",
-    "order": "ties between requests",
-    "explanations": "cause of each wait",
+    "order": "request order",
+    "explanations": "split of recorded waits",
 }
 
 

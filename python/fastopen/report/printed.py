@@ -244,8 +244,8 @@ def _outliers(results: Results) -> Iterator[str]:
         loads = sum(len(cell.plts_ms) for cell in lossy)
         which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
         yield (
-            f"Where segments are lost at random, {which} far from the others of their cell, as losses make"
-            " them; all are in every figure."
+            f"Where segments are lost at random, {which} far from the others of their cell, as expected;"
+            " every figure includes them."
         )
     others = (cell for cell in results.cells if not results.has_random_loss(cell))
     if found := [(cell, *outlier) for cell in others for outlier in cell.outliers.items()]:

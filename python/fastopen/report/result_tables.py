@@ -207,9 +207,7 @@ def syn_grid(results: Results, page: str) -> Grid:
         for (sent, room), comparison in (sizes.items() if len(sizes) > 1 else ())
     )
     headers = ("client sends\nfirst, bytes", "SYN holds\nbytes", "does not\nfit, bytes")
-    note = (
-        "ClientHello and early data, or the request in cleartext. TFO saves a round trip if all of it fits."
-    )
+    note = "ClientHello and early data, or the cleartext request. TFO saves a round trip if all of it fits."
     columns = (*(Column(factor.header, "factor") for factor in deciding), *map(Column, headers))
     return Grid(f"First flights of {page} in a SYN", columns, rows, note).hoist_common_factors()
 
@@ -288,6 +286,8 @@ def column_notes(results: Results) -> Iterator[str]:
         quic = any(one.quic_connections for one in flights) and any(setup.tls for setup in setups)
         aside = " (HTTP/3 has no SYN)" if quic else ""
         yield f"SYN data: connections whose SYN data was acknowledged / all connections{aside}."
+    if any(factor.first_flight for factor in results.factors.varying):
+        yield "1st byte: round trips until the document's first byte."
     yield "n: valid loads."
     clients = [setup.client for setup in setups]
     if any(one.type.kind == "chromium" or (one.type.ours and one.profile == "browser") for one in clients):
@@ -334,8 +334,7 @@ def sensitivity_grid(results: Results) -> Grid:
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
         " input decides, near 0 it has no influence. Rest: the share of the variance of ranks that remains"
-        " for ties between requests and for inputs together. Bold: inputs that explain"
-        " more than the rest does."
+        " for request order, the split of waits and several inputs together. Bold: more than the rest."
     )
     return Grid("What moves the answer", columns, tuple(rows), note)
 
