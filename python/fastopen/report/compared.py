@@ -105,7 +105,7 @@ def _note(cells: Sequence[CellChange]) -> str:
         Basis.PAIRED: "medians over pairs of loads with the same samples",
         Basis.SAMPLES: "differences of medians of loads without pairs",
     }
-    return f"{'; '.join(words[basis] for basis in Basis if basis in bases)}."
+    return capitalised(f"{'; '.join(words[basis] for basis in Basis if basis in bases)}.")
 
 
 def _difference(value: float) -> str:
