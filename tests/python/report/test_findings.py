@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -71,12 +70,11 @@ def test_all_renderers_show_all_findings(analysis: RunAnalysis) -> None:
         assert (name, missing) == (name, [])
 
 
-def test_a_module_is_all_that_a_finding_takes(analysis: RunAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_is_all_a_finding_takes(analysis: RunAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:
     def new(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("new", f"{page} has {len(results.cells)} new things.")
 
-    module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)
-    monkeypatch.setattr(findings, "finders", lambda: [*finders(), module])
+    monkeypatch.setattr(findings, "finders", lambda: [*finders(), (35, "note", new)])
     sentence = f"{PAGE} has {len(analysis.results.cells)} new things."
     for name, text in rendered(analysis):
         assert letters(sentence) in letters(text), name
@@ -102,13 +100,12 @@ def test_a_sentence_on_several_pages_is_told_once_and_names_them_but_a_warning_s
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         results = analyse_run(store).results
-    module = SimpleNamespace(RANK=35, SEVERITY=severity, findings=new)
-    monkeypatch.setattr(findings, "finders", lambda: [module])
+    monkeypatch.setattr(findings, "finders", lambda: [(35, severity, new)])
     own, of_several = findings_by_page(results, list(results.pages))
     assert of_several == shared
     assert [len(of_page) for of_page in own.values()] == ([0, 0, 0] if shared else [1, 1, 0])
 
 
 def test_ranks_differ() -> None:
-    ranks = [module.RANK for module in finders()]
+    ranks = [rank for rank, _, _ in finders()]
     assert len({*ranks}) == len(ranks)

@@ -1,16 +1,15 @@
-"""Find the facts to report about a run, with one module for each kind of finding.
+"""Find the facts to report about a run. The terminal, HTML, Markdown and JSON reports share the findings.
 
-Every module of this package is loaded. A module defines a function `findings`, which yields the findings of a
-page, and the SEVERITY of all these findings. Reports list findings in order of the modules' RANK. The
-terminal, HTML, Markdown and JSON reports share the findings."""
+Every module of this package is loaded. Its functions with the decorator `finds` yield the findings of a page.
+All findings of a function have the same severity. Reports list findings in order of the functions' ranks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
-from types import ModuleType
-from typing import Literal
+from typing import Final, Literal
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.grid import Value
@@ -34,17 +33,33 @@ class Finding:
     """The name of the page; empty for the whole run."""
 
 
+Find = Callable[[Results, str], Iterator[Finding]]
+Finder = tuple[int, Severity, Find]
+"""A function that yields the findings of a page, after the rank and the severity of its decorator `finds`."""
+_FINDERS: Final[list[Finder]] = []
+
+
+def finds(rank: int, severity: Severity) -> Callable[[Find], Find]:
+    """Register a function that yields the findings of a page. `rank` must differ from all other ranks."""
+
+    def register(find: Find) -> Find:
+        _FINDERS.append((rank, severity, find))
+        return find
+
+    return register
+
+
 @cache
-def finders() -> Sequence[ModuleType]:
-    """Return the modules that find the facts to report, in the order in which reports list the facts."""
-    names = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
-    found = [import_module(f"{__name__}.{name}") for name in names]
-    return sorted(found, key=lambda module: int(module.RANK))
+def finders() -> list[Finder]:
+    """Return the functions that find the facts to report, in the order in which reports list the facts."""
+    for path in Path(__file__).parent.glob("[!_]*.py"):
+        import_module(f"{__name__}.{path.stem}")
+    return sorted(_FINDERS, key=itemgetter(0))
 
 
 def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
     """Yield the findings of a page in the order of reports; only those of `severity` if it is given."""
-    for module in finders():
-        if severity in (None, module.SEVERITY):
-            for finding in module.findings(results, page):
-                yield replace(finding, severity=module.SEVERITY, subject=page)
+    for _, of_finder, find in finders():
+        if severity in (None, of_finder):
+            for finding in find(results, page):
+                yield replace(finding, severity=of_finder, subject=page)

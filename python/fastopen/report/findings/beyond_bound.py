@@ -1,18 +1,15 @@
 """Report results whose saving by TFO is larger than the time that the avoided handshakes take."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from fastopen.analysis.attribution import excess_sentence
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
 from fastopen.experiments import baseline_of, treatments_of
-from fastopen.report.findings import Finding
-
-RANK: Final = 70
-SEVERITY: Final = "warning"
+from fastopen.report.findings import Finding, finds
 
 
+@finds(rank=70, severity="warning")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each arm with savings on `page` above their upper bound. It describes the largest
     of these savings."""

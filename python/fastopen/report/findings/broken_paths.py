@@ -8,15 +8,13 @@ from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, span, times
 from fastopen.experiments import HEADLINE
-from fastopen.report.findings import Finding
-
-RANK: Final = 50
-SEVERITY: Final = "answer"
+from fastopen.report.findings import Finding, finds
 
 # If there are more networks, their number is given instead of their names.
 NAMED_MAX: Final = 3
 
 
+@finds(rank=50, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each group of middleboxes that break TFO at the same cost. It states the percentage
     of such paths below which TFO with warm cookies still saves time on average over all paths."""

@@ -1,30 +1,21 @@
-"""Report the requests, contentful paints and cache hits of page loads in browsers."""
+"""Report the requests, contentful paints, cache hits and missing screenshots of page loads in browsers."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median
-from typing import Final
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.grid import Entry, Grid, entries
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import capitalised, ends, listed, sizes, times, with_sign
+from fastopen.common.phrases import capitalised, ends, listed, plural, sizes, times, with_sign
 from fastopen.experiments import baseline_of, headline_of, requested_urls
-from fastopen.report.findings import Finding
+from fastopen.report.findings import Finding, finds
 from fastopen.report.shared_columns import cell_columns, known
 
-RANK: Final = 81
-SEVERITY: Final = "detail"
 
-
-def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on missing requests, contentful paints, and answers from the browser's cache."""
-    yield from _missing_requests(results, page)
-    yield from _paints(results, page)
-    yield from _cache_answers(results, page)
-
-
-def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
+@finds(rank=81, severity="detail")
+def missing_requests(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each client that requested only a part of the page's resources."""
     wanted = len(requested_urls(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:
@@ -40,7 +31,8 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
             yield Finding("requests_missing", sentence, {"requests": requests, "resources": wanted})
 
 
-def _paints(results: Results, page: str) -> Iterator[Finding]:
+@finds(rank=82, severity="detail")
+def contentful_paints(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding on the first and largest contentful paint, over all networks and settings."""
     found: dict[str, list[float]] = defaultdict(list)
     for arms in results.comparisons(page).values():
@@ -66,7 +58,8 @@ def _paints(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("paint", f"{capitalised(listed(parts))}.", figures)
 
 
-def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
+@finds(rank=83, severity="detail")
+def cache_answers(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on answers from the browser's cache, and on resources with unknown caching headers."""
     answers: list[tuple[str, str]] = []
     for row, arms in results.comparisons(page).items():
@@ -95,6 +88,27 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
             " they are loaded again."
         )
         yield Finding("cache_unknown", sentence, {"resources": unknown})
+
+
+@finds(rank=84, severity="warning")
+def missing_screenshots(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding if loads of `page` lack the requested screenshot."""
+    missing = [reason for one in results.metrics_of(page) for reason in one.missing_screenshots]
+    if missing:
+        words = plural(len(missing), "load has", "loads have")
+        yield Finding("screenshots_missing", f"{words} no screenshot: {missing[0]}.", {"loads": len(missing)})
+
+
+@finds(rank=85, severity="detail")
+def unmatched_requests(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding if loads of `page` requested resources that are not in the recording."""
+    requests = list(dict.fromkeys(one for found in results.metrics_of(page) for one in found.unmatched))
+    if requests:
+        words = plural(len(requests), "request was", "requests were")
+        sentence = (
+            f"{words} for resources outside the recording (unmatched in loads), first {requests[0][:120]}"
+        )
+        yield Finding("unmatched_requests", sentence, {"requests": len(requests)})
 
 
 def paint_grid(results: Results) -> Grid:

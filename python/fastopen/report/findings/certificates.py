@@ -11,10 +11,7 @@ from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
 from fastopen.contract.origins import CertificateCompression, SessionStart
 from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, ArmName
-from fastopen.report.findings import Finding
-
-RANK: Final = 5
-SEVERITY: Final = "answer"
+from fastopen.report.findings import Finding, finds
 
 # The factors that may reduce the cost. Cells that differ only in these share a row, named without them.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
@@ -39,6 +36,7 @@ class Cost(NamedTuple):
     remedied_ms: Mapping[str, float]
 
 
+@finds(rank=5, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each kind of certificates except the smallest: the time that this kind adds to a
     page load compared with the smallest kind, and the time that remedies save."""

@@ -1,20 +1,26 @@
-"""Report the setting, such as the RTT, on which the saving by TFO depends most."""
+"""Report the setting, such as the RTT, or sampled input (`--vary`) on which the saving depends most."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
 
-from fastopen.analysis.statistics import CellResult, Effect, Results, deciding_factor, effect_of
+from fastopen.analysis.statistics import (
+    CellResult,
+    Effect,
+    Results,
+    deciding_factor,
+    effect_of,
+    sensitivity,
+)
 from fastopen.common.phrases import NBSP, capitalised, listed, signed
-from fastopen.report.findings import Finding
-from fastopen.report.findings.verdict import findings_by_question
-
-RANK: Final = 40
-SEVERITY: Final = "answer"
+from fastopen.experiments import UNKNOWNS, headline_of
+from fastopen.report.findings import Finding, finds
+from fastopen.report.findings.verdict import ROWS_IN_WORDS, at_rows, findings_by_question
 
 # A sentence on more values names only the first and the last.
 LEVELS_IN_WORDS = 6
 
 
+@finds(rank=40, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the setting, such as the RTT, on which the saving by TFO on `page` depends most.
     Results that differ in HTTP version, TLS version, client and the like are examined separately."""
@@ -54,3 +60,25 @@ def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterato
             f"Retransmitted segments per load go from {again[0]:g} to {again[-1]:g}: loads then wait for"
             " retransmissions, which TFO does not shorten."
         )
+
+
+@finds(rank=80, severity="detail")
+def most_sensitive_input(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding that names the sampled input on which the saving depends most, if there is any."""
+    of_unknown: dict[str, list[str]] = defaultdict(list)
+    rows = results.comparisons(page)
+    for row, cells in rows.items():
+        headline = headline_of(cells)
+        found = None if headline is None else sensitivity(results.experiment, headline)
+        if headline is None or found is None or found.most is None:
+            continue
+        if effect_of(headline, results.experiment.smallest_effect) is not Effect.NONE:
+            of_unknown[UNKNOWNS[found.most]].append(results.factors.name(row))
+    if of_unknown:
+        many = sum(map(len, of_unknown.values())) > ROWS_IN_WORDS
+        preposition = results.factors.preposition
+        named = (
+            f"on {words} {f'in {len(names)} of {len(rows)} rows' if many else at_rows(preposition, names)}"
+            for words, names in of_unknown.items()
+        )
+        yield Finding("sensitivity", f"Of the sampled inputs, the saving depends most {'; '.join(named)}.")

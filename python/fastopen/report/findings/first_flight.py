@@ -8,10 +8,7 @@ from typing import Final
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import percent, plural
 from fastopen.experiments import SESSION_WORDS, http_words
-from fastopen.report.findings import Finding
-
-RANK: Final = 65
-SEVERITY: Final = "answer"
+from fastopen.report.findings import Finding, finds
 
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a result."""
@@ -20,6 +17,7 @@ Flights = Mapping[Key, CellResult]
 SESSIONS: Final = list(SESSION_WORDS)
 
 
+@finds(rank=65, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the kind of TLS session, with or without TFO, with which `page` loads fastest: first
     for each version of HTTP, then over all versions."""

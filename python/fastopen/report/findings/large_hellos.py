@@ -1,7 +1,6 @@
 """Report the time that a ClientHello of several segments costs, on open paths and behind middleboxes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.grouping import grouped
@@ -9,16 +8,14 @@ from fastopen.common.phrases import span
 from fastopen.contract.network import LARGE_HELLO_PATHS
 from fastopen.contract.origins import KeyShare
 from fastopen.experiments import BASELINE
-from fastopen.report.findings import Finding
-
-RANK: Final = 6
-SEVERITY: Final = "answer"
+from fastopen.report.findings import Finding, finds
 
 Price = tuple[float, float | None]
 """The times in ms that a large key share adds to a page load: over an open path, and behind a middlebox. The
 second time is None if no load with the large key share finishes there."""
 
 
+@finds(rank=6, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the time that a large TLS key share adds to loads of `page` behind a middlebox. Leave
     out middleboxes that do not change this time."""

@@ -1,17 +1,14 @@
 """Report invalid loads, and planned loads that were not carried out."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
-from fastopen.report.findings import Finding
+from fastopen.report.findings import Finding, finds
 from fastopen.report.findings.verdict import invalid_lines
 
-RANK: Final = 30
-SEVERITY: Final = "warning"
 
-
+@finds(rank=30, severity="warning")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on each kind of invalid load of `page`, and on planned loads that were not done."""
     cells = [cell for cell in results.cells if cell.cell.page == page]

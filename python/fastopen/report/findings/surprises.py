@@ -21,16 +21,14 @@ from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
-from fastopen.report.findings import Finding
+from fastopen.report.findings import Finding, finds
 from fastopen.report.findings.verdict import findings_by_question, of_arm, where_of
-
-RANK: Final = 60
-SEVERITY: Final = "note"
 
 # A factor with at least this many values is a sweep.
 MANY_VALUES: Final = 8
 
 
+@finds(rank=60, severity="note")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings that explain surprising figures in a page's table, such as slower loads with TFO."""
     of_page = [result for result in results.cells if result.cell.page == page]

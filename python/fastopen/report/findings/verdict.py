@@ -19,10 +19,7 @@ from fastopen.analysis.statistics.protocols import as_loaded, over_quic
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, capitalised, decapitalised, ends, listed, plural, sizes, span, times
 from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
-from fastopen.report.findings import Finding
-
-RANK: Final = 1
-SEVERITY: Final = "answer"
+from fastopen.report.findings import Finding, finds
 
 # A sentence on more rows gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
@@ -47,6 +44,7 @@ def of_arm(cells: Sequence[CellResult], arm: Arm) -> list[CellResult]:
     return [cell for cell in cells if cell.cell.arm.name == arm.name]
 
 
+@finds(rank=1, severity="answer")
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield the verdict on `page` as a finding, if the run has an arm with TFO."""
     if treatments_of(results.experiment.arms):
