@@ -12,7 +12,7 @@ import vl_convert as vlc
 
 from fastopen.common.errors import unwritable
 from fastopen.common.files import write_atomic
-from fastopen.report.figures.style import PAPER, Style, config
+from fastopen.report.figures.style import PAPER
 
 # A placeholder for a chart's data, which Altair would check for seconds. `Figure.spec` adds the data.
 ROWS: Final = alt.NamedData("rows")
@@ -48,18 +48,18 @@ class Figure:
     drawing: Drawing
     rows: list[dict[str, Any]]
 
-    def spec(self, style: Style = PAPER) -> dict[str, Any]:
+    def spec(self, config: dict[str, Any] = PAPER) -> dict[str, Any]:
         """Return the Vega-Lite specification with the figure's data."""
-        return {**self.bare_spec(style), "data": {"values": self.rows}}
+        return {**self.bare_spec(config), "data": {"values": self.rows}}
 
-    def bare_spec(self, style: Style) -> dict[str, Any]:
+    def bare_spec(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the Vega-Lite specification without data. It refers to a data set named `rows`."""
-        return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
+        return {**self.drawing.spec, "config": config, "description": self.alt_text, "padding": 8}
 
 
-def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
+def rendered(figure: Figure, form: Format, config: dict[str, Any] = PAPER) -> bytes:
     """Return the figure as the bytes of a file, without the title, which the surrounding document shows."""
-    spec = figure.spec(style)
+    spec = figure.spec(config)
     if form == "svg":
         return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
     if form == "png":

@@ -4,7 +4,6 @@ The colours are from Okabe and Ito (2008). Each arm has a colour, a shape and a 
 are also readable in grey. The fonts come with vl-convert, so that files look the same on every machine."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import altair as alt
@@ -27,32 +26,19 @@ KIND_COLOURS: Final = {
 PUBLISHED_COLOUR: Final = "#cc79a7"
 
 
-@dataclass(frozen=True)
-class Style:
-    """The colours that differ between figures in files and figures on web pages, which may be dark."""
-
-    ink: str
-    background: str
-
-
-# In an HTML page, the ink has the colour of the text around it, so that a drawing suits dark mode and print.
-PAPER: Final = Style(ink="#1a1a1a", background="white")
-PAGE: Final = Style(ink="currentColor", background="transparent")
-
-
-def config(style: Style) -> dict[str, Any]:
+def _config(ink: str, background: str) -> dict[str, Any]:
     """Return the Vega-Lite configuration of a figure with these colours."""
-    quiet = {"labelColor": style.ink, "titleColor": style.ink, "labelFontSize": SIZE}
+    quiet = {"labelColor": ink, "titleColor": ink, "labelFontSize": SIZE}
     return {
-        "background": style.background,
+        "background": background,
         "font": FONT,
         "axis": {
             **quiet,
             "titleFontSize": SIZE,
             "titleFontWeight": "normal",
-            "domainColor": style.ink,
-            "tickColor": style.ink,
-            "gridColor": style.ink,
+            "domainColor": ink,
+            "tickColor": ink,
+            "gridColor": ink,
             "gridOpacity": 0.13,
             "labelFlush": False,
             "domainOpacity": 0.5,
@@ -75,14 +61,20 @@ def config(style: Style) -> dict[str, Any]:
             "labelAnchor": "start",
             "labelLimit": 0,
         },
-        "title": {"color": style.ink, "fontSize": SIZE + 1, "anchor": "start", "frame": "group"},
-        "text": {"color": style.ink, "fontSize": SIZE},
-        "rule": {"color": style.ink},
-        "tick": {"color": style.ink},
+        "title": {"color": ink, "fontSize": SIZE + 1, "anchor": "start", "frame": "group"},
+        "text": {"color": ink, "fontSize": SIZE},
+        "rule": {"color": ink},
+        "tick": {"color": ink},
         "view": {"stroke": None},
         "facet": {"spacing": 24},
         "concat": {"spacing": 24},
     }
+
+
+# The configurations of figures in files and on web pages, which may be dark. On a page, the ink has the
+# colour of the text around it, so that a drawing suits dark mode and print.
+PAPER: Final = _config(ink="#1a1a1a", background="white")
+PAGE: Final = _config(ink="currentColor", background="transparent")
 
 
 def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
