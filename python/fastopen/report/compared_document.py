@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastopen.analysis.attribution import PieceChange
 from fastopen.analysis.comparison import CellChange, Change, LimitCheck, RunComparison, Side
 from fastopen.experiments.factors import cell_columns
 from fastopen.report.document import SOFTWARE
@@ -66,7 +65,17 @@ def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
         "evidence_changed": cell.evidence_changed,
         "critical_path_ms": cell.paths
         and {kind.value: [path.kinds_ms[kind] for path in cell.paths] for kind in cell.paths[0].kinds_ms},
-        "pieces": [_piece(piece) for piece in cell.pieces],
+        "pieces": [
+            {
+                "kind": piece.kind,
+                "url": piece.url,
+                "request": piece.request,
+                "on_both_paths": piece.on_both,
+                "before_ms": piece.before_ns / 1e6,
+                "after_ms": piece.after_ns / 1e6,
+            }
+            for piece in cell.pieces
+        ],
         "reason": cell.reason,
     }
 
@@ -75,14 +84,3 @@ def _change(found: Change | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {key: value for key, value in vars(found).items() if key != "percent" or value is not None}
-
-
-def _piece(piece: PieceChange) -> dict[str, Any]:
-    return {
-        "kind": piece.kind,
-        "url": piece.url,
-        "request": piece.request,
-        "on_both_paths": piece.on_both,
-        "before_ms": piece.before_ns / 1e6,
-        "after_ms": piece.after_ns / 1e6,
-    }

@@ -16,7 +16,7 @@ from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 # Matches a bar in the SVG of a figure, as vl-convert writes it.
 BAR: Final = re.compile(
-    r'(<path aria-label="(?P<said>[^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
+    r'(<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
 )
 
 
@@ -53,12 +53,8 @@ def inline_svg(figure: Figure, prefix: str) -> str:
     """Return the figure as SVG, for print and for readers without scripts. `prefix` makes its ids unique."""
     svg = rendered(figure, "svg", PAGE).decode()
     svg = re.sub(r'(id="|url\(#|href="#)((?:clip|gradient)[\w-]*)', rf"\1{prefix}-\2", svg)
-    return BAR.sub(_titled, svg)
-
-
-def _titled(bar: re.Match[str]) -> str:
-    """Return the SVG element of a bar with the bar's description as a tooltip."""
-    return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"
+    # Give each bar its description as a tooltip.
+    return BAR.sub(lambda bar: f"{bar[1]}><title>{escape(unescape(bar[2]), quote=False)}</title></path>", svg)
 
 
 @cache

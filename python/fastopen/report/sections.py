@@ -50,11 +50,7 @@ def _results(analysis: RunAnalysis) -> dict[str, Any]:
     findings, shared = findings_by_page(results, names)
     common, grids = first_grids(results, names)
     pages: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "grid": grid.main_results_first(),
-            "findings": findings[name],
-        }
+        {"name": name, "grid": grid.main_results_first(), "findings": findings[name]}
         for name, grid in grids.items()
     ]
     if corpus:

@@ -77,16 +77,14 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
-    curves = curves_of(results, [pair.place for pair in pairs])
+    places = [pair.place for pair in pairs]
+    curves = curves_of(results, places)
+    first, *_ = curves.values()
     asked = {
-        "What does TFO do to the timing?": _timing(
-            max((pair.place for pair in pairs), key=lambda place: place.rtt_ms)
-        ),
+        "What does TFO do to the timing?": _timing(max(places, key=lambda place: place.rtt_ms)),
         "How does the RTT change that?": _rtt(results, curves),
-        "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
-        "Which handshakes does the page wait for?": _content(
-            results.pages[page], next(iter(curves.values()))
-        ),
+        "What do the other settings change?": _settings(results, places),
+        "Which handshakes does the page wait for?": _content(results.pages[page], first),
         "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
@@ -221,8 +219,7 @@ def _content(page: Page, places: list[Place]) -> Iterator[str]:
         f" {size(page.body_bytes() / len(page.resources))} a response on average."
     )
     yield _third_parties(page)
-    paths = ((place, place.baseline_path) for place in places)
-    known = [(place, path) for place, path in paths if path is not None]
+    known = [(place, path) for place in places if (path := place.baseline_path) is not None]
     if not known:
         return
     (first, first_path), (last, last_path) = known[0], known[-1]
@@ -263,15 +260,12 @@ def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
 
 def _third_parties(page: Page) -> str:
     others = third_parties(page)
-    own = registrable_domain(page.resources[0].host)
+    own, requests = registrable_domain(page.resources[0].host), len(page.resources)
     if not others:
-        every = (
-            "The request stays" if len(page.resources) == 1 else f"All {len(page.resources)} requests stay"
-        )
+        every = "The request stays" if requests == 1 else f"All {requests} requests stay"
         return f"{every} with {own}: 0 third parties."
     largest, count = next(iter(others.items()))
     total = sum(others.values())
-    requests = len(page.resources)
     domains = f"{len(others)} other domains, {largest} most often ({count})"
     return (
         f"{total} of its {requests} requests ({share(total / requests)}) leave {own} for"

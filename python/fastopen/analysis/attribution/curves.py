@@ -131,7 +131,6 @@ def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
     """Compute the results of a run, find reasons for slow results, and divide load times into waits.
     `results`: the results of the run, if they have been computed already."""
     rows = store.loads()
-    worlds = store.world_records(rows[0].job) if rows else []
+    world = next(iter(store.world_records(rows[0].job)), None) if rows else None
     results = results or collect(store, rows)
-    world = worlds[0] if worlds else None
     return RunAnalysis(with_reasons(store, results), attribute(store, rows, results), world)

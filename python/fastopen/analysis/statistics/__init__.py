@@ -8,13 +8,7 @@ from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distrib
 from fastopen.analysis.statistics.deciding import deciding_factor, sensitivity
 from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
-from fastopen.analysis.statistics.intervals import (
-    CONFIDENCE,
-    FULL_MIN,
-    change_interval,
-    confidence_of,
-    median_interval,
-)
+from fastopen.analysis.statistics.intervals import FULL_MIN, change_interval, confidence_of, median_interval
 from fastopen.analysis.statistics.listeners import ServerUse
 from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed

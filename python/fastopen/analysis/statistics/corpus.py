@@ -144,13 +144,9 @@ def correlations(
     columns.append(np.array(savings))
     whole = _spearman(columns, np.ones((1, pages)))[0]
     rng = np.random.default_rng(seed)
-    each = max(1, BATCH // pages)
-    drawn = np.concatenate(
-        [
-            _spearman(columns, rng.multinomial(pages, np.full(pages, 1 / pages), min(each, RESAMPLES - done)))
-            for done in range(0, RESAMPLES, each)
-        ]
-    )
+    each, odds = max(1, BATCH // pages), np.full(pages, 1 / pages)
+    batches = [min(each, RESAMPLES - done) for done in range(0, RESAMPLES, each)]
+    drawn = np.concatenate([_spearman(columns, rng.multinomial(pages, odds, size)) for size in batches])
     tail = 50 * (1 - CONFIDENCE)
     # Ignore resamples in which a property has only one value: its correlation is undefined.
     ends = np.nanpercentile(drawn, [tail, 100 - tail], axis=0)
@@ -169,13 +165,11 @@ def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]")
     *properties, savings = (one - (weights * one).sum(axis=1, keepdims=True) / one.shape[1] for one in ranked)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt((weights * savings**2).sum(axis=1))
-        return np.stack(
-            [
-                (weights * ranks * savings).sum(axis=1) / (np.sqrt((weights * ranks**2).sum(axis=1)) * spread)
-                for ranks in properties
-            ],
-            axis=1,
-        )
+        rhos = [
+            (weights * ranks * savings).sum(axis=1) / (np.sqrt((weights * ranks**2).sum(axis=1)) * spread)
+            for ranks in properties
+        ]
+    return np.stack(rhos, axis=1)
 
 
 def _mid_ranks(values: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArray[np.float64]":

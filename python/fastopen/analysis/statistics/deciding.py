@@ -114,11 +114,9 @@ def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | Non
         return None
     draws = [draw_of(experiment, result.cell.comparison, repeat) for repeat in savings]
     saved = mid_ranks([*savings.values()])
-    correlations = {}
-    for name in UNKNOWNS:
-        drawn = [getattr(draw, name) for draw in draws]
-        if len(set(drawn)) > 1:
-            correlations[name] = correlation(mid_ranks(drawn), saved)
+    drawn = {name: [getattr(draw, name) for draw in draws] for name in UNKNOWNS}
+    varying = {name: values for name, values in drawn.items() if len(set(values)) > 1}
+    correlations = {name: correlation(mid_ranks(values), saved) for name, values in varying.items()}
     # Inputs are drawn independently, so their fractions of the variance add up. An input without any effect
     # explains this fraction by accident.
     accident = 1 / (len(savings) - 1)

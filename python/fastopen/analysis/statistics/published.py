@@ -98,9 +98,8 @@ def discrepancies(results: Results) -> list[Discrepancy]:
     for page in results.pages:
         for comparison, arms in results.comparisons(page).items():
             row = (page, comparison.network)
-            if row in results.published and row not in found:
-                theirs = results.published[row]
-                found[row] = Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms))
+            if theirs := results.published.get(row):
+                found.setdefault(row, Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms)))
     return list(found.values())
 
 
