@@ -78,20 +78,18 @@ class MeasuredCell:
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
-def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on page load times that are too short for the RTT or the rate, and on savings that are
+def physics_findings(series: Sequence[MeasuredCell]) -> Iterator[AuditFinding]:
+    """Yield findings on page load times that are too short for the RTT or the rate, and on savings that are
     too large. `series`: rows of a published table for one page over networks that differ only in RTT."""
-    found: list[AuditFinding] = []
     tightest = _tightest_below(series)
     for one in series:
-        found += _too_soon(one)
+        yield from _too_soon(one)
         same_transport = one.cell.flight_off.startswith("quic") == one.cell.flight_tfo.startswith("quic")
         if one.rtt <= 0 or one.saved <= 0 or one.trips_saved <= 0 or not same_transport:
             continue
         if reasons := list(_beyond_bounds(one, tightest[one.rtt])):
             detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
-            found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
-    return found
+            yield AuditFinding(one.cell, "bound", detail + "; ".join(reasons))
 
 
 def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
@@ -148,26 +146,24 @@ def _ms(milliseconds: Decimal) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds.normalize():.3g} ms"
 
 
-def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on implausible changes of the page load time between published rows, such as a shorter
+def series_findings(series: Sequence[MeasuredCell]) -> Iterator[AuditFinding]:
+    """Yield findings on implausible changes of the page load time between published rows, such as a shorter
     time over a longer RTT. `series`: the rows for one page over networks that differ only in RTT."""
-    found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
         first = of_rtt.setdefault(one.rtt, one)
         if (first.off, first.tfo) != (one.off, one.tfo):
             there = f"line {first.cell.line}: {first.cell.off} and {first.cell.tfo} {first.cell.unit}"
-            found.append(AuditFinding(one.cell, "duplicate", f"other times than in {there}"))
+            yield AuditFinding(one.cell, "duplicate", f"other times than in {there}")
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
     # A wrong time also changes the slopes next to it, so do not question these slopes as well.
     explained = {finding.cell.line for finding in steps}
     explained |= {one.cell.line for one in in_order if not one.unit_is_right}
-    found += steps
+    yield from steps
     for three in zip(in_order, in_order[1:], in_order[2:], strict=False):
         if explained.isdisjoint(one.cell.line for one in three):
-            found += _question(*three)
-    return found
+            yield from _question(*three)
 
 
 def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:

@@ -41,8 +41,8 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
 
-def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return findings on printed improvements (in percent) that do not follow from the two times in their
+def improvement_findings(table: Sequence[PrintedCell]) -> Iterator[AuditFinding]:
+    """Yield findings on printed improvements (in percent) that do not follow from the two times in their
     row, or are rounded wrongly. A table may round to the nearest digit, or all improvements up, or all down.
     Leave out improvements that are medians over pairs of loads, which do not follow from the two times."""
     printed = [cell for cell in table if cell.improvement_is_computed]
@@ -50,13 +50,12 @@ def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     one_way = any(all(_fits(cell, way) for cell in fine) for way in WAYS)
     swapped = bool(wrong) and all(_fits(cell, NEAREST, swapped=True) for cell in wrong)
-    found = [finding for cell in wrong for finding in _contradiction(cell, table_is_swapped=swapped)]
-    if not one_way:
-        for cell in fine:
-            if not _fits(cell, NEAREST):
-                detail = f"{_computed(cell)}, which does not round to {cell.improvement} %"
-                found.append(AuditFinding(cell, "rounding", detail))
-    return found
+    for cell in wrong:
+        yield from _contradiction(cell, table_is_swapped=swapped)
+    for cell in fine:
+        if not (one_way or _fits(cell, NEAREST)):
+            detail = f"{_computed(cell)}, which does not round to {cell.improvement} %"
+            yield AuditFinding(cell, "rounding", detail)
 
 
 def _fits(cell: PrintedCell, way: Pair, *, swapped: bool = False) -> bool:
