@@ -175,8 +175,7 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
     """Return sentences on the difference between a result's critical paths in two runs: by kind of wait, and
     by request. Empty if a path is unknown, or if each kind of wait changed by less than PIECE_MIN_MS."""
-    changes_ms = {} if cell.paths is None else cell.paths[0].changes_ms(cell.paths[1])
-    kinds = {kind: by for kind, by in changes_ms.items() if abs(by) >= PIECE_MIN_MS}
+    kinds = {} if cell.paths is None else cell.paths[0].changes_ms(cell.paths[1], PIECE_MIN_MS)
     if not kinds:
         return ""
     ordered = sorted(kinds, key=lambda kind: -abs(kinds[kind]))

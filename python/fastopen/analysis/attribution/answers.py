@@ -111,16 +111,9 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     return [Answer("Which pages gain most and least?", tuple(sentences))]
 
 
-def _changes_ms(before: Breakdown | None, after: Breakdown | None) -> dict[Kind, float]:
-    if before is None or after is None:
-        return {}
-    return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
-
-
 def _timing(place: Place) -> Iterator[str]:
     before, after = place.baseline_path, place.headline_path
-    changes = _changes_ms(before, after)
-    if before is None or after is None or not changes:
+    if before is None or after is None or not (changes := before.changes_ms(after, CHANGE_MIN_MS)):
         return
     loads = " and ".join(dict.fromkeys(map(str, (before.loads, after.loads))))
     of_loads = "" if loads == "1" else f" (means of {loads} loads)"
@@ -194,7 +187,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
     for condition, (old, new) in paths.items():
         if old is None or new is None:
             continue
-        pieces = [f"{kind} {change(by)}" for kind, by in _changes_ms(old, new).items()]
+        pieces = [f"{kind} {change(by)}" for kind, by in old.changes_ms(new, CHANGE_MIN_MS).items()]
         why = f": {listed(pieces)}" if pieces else ", with the same critical path"
         where = f" ({named})" if named else ""
         in_all = change(new.plt_ms - old.plt_ms)
@@ -294,9 +287,11 @@ def _upper_bound(results: Results, pairs: list[_Pair]) -> Iterator[str]:
 
 def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
     if pair.headline.beats_bound:
+        before, after = pair.place.baseline_path, pair.place.headline_path
+        changes = before.changes_ms(after, CHANGE_MIN_MS) if before and after else {}
         shorter = [
             f"on the critical path {kind} took {time(-by)} less"
-            for kind, by in _changes_ms(pair.place.baseline_path, pair.place.headline_path).items()
+            for kind, by in changes.items()
             if kind is not Kind.HANDSHAKE and by < 0
         ]
         return excess_sentence(pair.place.where, pair.place.baseline, pair.headline, shorter)

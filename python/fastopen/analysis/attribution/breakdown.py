@@ -35,10 +35,11 @@ class Breakdown:
         """Return the fraction of the page load time that waits of this `kind` take, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
-    def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
+    def changes_ms(self, after: "Breakdown", least_ms: float = 0.0) -> dict[Kind, float]:
         """Return the change in each kind of wait from this breakdown to `after`, in ms. It is positive if the
-        wait grows. The changes add up to the change in the page load time."""
-        return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
+        wait grows. All changes add up to that of the page load time. Leave out those below `least_ms`."""
+        changes = {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
+        return {kind: by for kind, by in changes.items() if abs(by) >= least_ms}
 
 
 @dataclass(frozen=True)

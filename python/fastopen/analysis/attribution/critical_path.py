@@ -127,7 +127,7 @@ class _Walk:
         self.ready: list[Span] = []
         """The time spans in which requests on the path were queued only because no connection was free."""
         self._connections = Connections(record)
-        tries = grouped((sent.resource, sent) for sent in _answered(record)).values()
+        tries = grouped((sent.resource, sent) for sent in _answered(record, self._connections)).values()
         last = (max(of_one, key=lambda sent: sent.sent_ns) for of_one in tries)
         answered = sorted(last, key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
@@ -223,8 +223,7 @@ class _Walk:
         return min(initiator.end_ns, max(initiator.first_byte_ns, sent.queued_ns - processing_ns))
 
 
-def _answered(record: LoadRecord) -> Iterator[CompletedRequest]:
-    connections = Connections(record)
+def _answered(record: LoadRecord, connections: Connections) -> Iterator[CompletedRequest]:
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
         first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
