@@ -8,6 +8,7 @@ from fastopen.experiments.factors import cell_columns
 from fastopen.report.document import SOFTWARE
 
 FORMAT: Final = "fastopen-comparison/1"
+COUNTS: Final = ("loads", "invalid", "connections", "syn_data_connections")
 
 
 def comparison_document(
@@ -57,10 +58,7 @@ def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
         "basis": cell.basis,
         "plt_ms": _change(cell.plt),
         "saving_percent": _change(cell.saving),
-        "loads": [one.loads for one in sides],
-        "invalid": [one.invalid for one in sides],
-        "connections": [one.connections for one in sides],
-        "syn_data_connections": [one.syn_data_connections for one in sides],
+        **{name: [getattr(one, name) for one in sides] for name in COUNTS},
         "retransmitted_segments_median": [one.retransmitted for one in sides],
         "evidence_changed": cell.evidence_changed,
         "critical_path_ms": cell.paths

@@ -27,7 +27,7 @@ from fastopen.report.findings.surprises import surprises_of_pages
 from fastopen.report.findings.verdict import of_arm
 from fastopen.report.published import comparison_sentences, published_grid
 from fastopen.report.result_tables import column_notes, first_grids, page_grids, paper_grid, spread_note
-from fastopen.report.summary import findings_by_page, savings_by_name, summarise_run
+from fastopen.report.summary import findings_by_page, summarise_run
 
 # The maximum number of pages with a table each. More pages share a table, with rows for page and network.
 PAGES_APART: Final = 8
@@ -85,11 +85,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    for grid in (
-        corpus_grids(results, places=PLACES_PRINTED)
-        if results.distributions
-        else [paper_grid(results, pages)]
-    ):
+    for grid in [*corpus_grids(results, PLACES_PRINTED)] or [paper_grid(results, pages)]:
         yield from tabled(grid, width)
     yield from filled([*corpus_sentences(results), *_extremes(results)], width)
     yield from _warnings(results, pages, width)
@@ -115,7 +111,13 @@ def _extremes(results: Results) -> Iterator[str]:
     known.sort(key=lambda cell: cell.improvement_percent or 0.0, reverse=True)
     if len(known) <= 2 * EXTREMES:
         return
-    savings = [f"{name} ({with_sign(saving)} %)" for name, saving in savings_by_name(results, known).items()]
+    where = [results.factors.where(cell.cell) for cell in known]
+    apart = len(set(where)) > 1
+    saved = {
+        f"{cell.cell.page} {place}" if apart else cell.cell.page: with_sign(cell.improvement_percent or 0.0)
+        for cell, place in zip(known, where, strict=True)
+    }
+    savings = [f"{name} ({saving} %)" for name, saving in saved.items()]
     for words, named in (("most", savings[:EXTREMES]), ("least", savings[: -EXTREMES - 1 : -1])):
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for cell in reversed(known[-EXTREMES:]):

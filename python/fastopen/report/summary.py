@@ -114,18 +114,6 @@ def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
     return f"On {arm.visit}, the median saving over {places} is {ends([saving])} ({listed(counts)})."
 
 
-def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map the name of each result to its saving in percent. A name is the page, followed by the network and
-    settings if these vary, such as `wiki at 20 ms`. The saving of each result must be known."""
-    one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
-    return {
-        cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
-            cell.improvement_percent or 0.0
-        )
-        for cell in cells
-    }
-
-
 def _tiles(results: Results, judged: Sequence[CellResult], *, with_savings: bool) -> dict[str, str]:
     """Map labels, such as `loads valid`, to key figures as text. `with_savings`: include TFO's savings."""
     loads = sum(cell.loads for cell in results.cells)

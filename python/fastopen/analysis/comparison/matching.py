@@ -145,11 +145,8 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
 
 def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -> str:
     sides = (before, after)
-    pages = [
-        {page.url for page in side.results.pages.values()} if by_url else {*side.results.pages}
-        for side in sides
-    ]
-    if not pages[0] & pages[1]:
+    urls = [{page.url for page in side.results.pages.values()} for side in sides]
+    if by_url and not urls[0] & urls[1]:
         names = [", ".join(side.results.pages) for side in sides]
         return f"the first has page {names[0]}, the second has page {names[1]}"
     arms = [list(side.results.experiment.arms) for side in sides]

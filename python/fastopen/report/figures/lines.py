@@ -1,6 +1,6 @@
 """Draw page load times over one setting, such as the round-trip time, a rate or the HTTP version."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, Final
@@ -47,14 +47,12 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
     )
 
 
-def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
-    rows = []
+def _rows(at: float | str, place: Place) -> Iterator[dict[str, Any]]:
     for arm, result in place.arms.items():
         if plts_ms := sorted(result.plts_ms.values()):
             usual = {"x": at, "arm": ARMS[arm].label, "n": len(plts_ms), "plt": median(plts_ms) / 1000}
             low, high = (ms and ms / 1000 for ms in median_span(plts_ms) or (None, None))
-            rows.append({**usual, "low": low, "high": high})
-    return rows
+            yield {**usual, "low": low, "high": high}
 
 
 def _view(rows: list[dict[str, Any]], x_title: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
