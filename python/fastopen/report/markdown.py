@@ -40,9 +40,9 @@ def _lines(analysis: RunAnalysis) -> Iterator[str]:
     yield "\n## Answers"
     for page in pages_described_singly(results):
         yield f"\n### {escaped(page)}"
-        for answer in page_answers(results, analysis.attribution, page):
+        for answer in page_answers(analysis, page):
             yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"
-    for answer in run_answers(results, analysis.attribution):
+    for answer in run_answers(analysis):
         yield f"\n### {answer.question}\n\n{escaped(' '.join(answer.sentences))}"
     yield "\n## Method"
     for paragraph in method_paragraphs(analysis):

@@ -72,13 +72,10 @@ def _published(analysis: RunAnalysis) -> dict[str, Any] | None:
 
 
 def _answers(analysis: RunAnalysis) -> dict[str, Any]:
-    results, attribution = analysis.results, analysis.attribution
+    names = pages_described_singly(analysis.results)
     return {
-        "run_answers": run_answers(results, attribution),
-        "pages": [
-            {"name": name, "answers": page_answers(results, attribution, name)}
-            for name in pages_described_singly(results)
-        ],
+        "run_answers": run_answers(analysis),
+        "pages": [{"name": name, "answers": page_answers(analysis, name)} for name in names],
     }
 
 

@@ -225,7 +225,7 @@ def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:
 def test_answers_give_the_published_figures_that_the_table_gives(palguyev: Results) -> None:
     for one in discrepancies(palguyev):
         if one.improvement_percent is not None:
-            answers = page_answers(palguyev, Attribution({}, {}), one.comparison.page)
+            answers = page_answers(RunAnalysis(palguyev, Attribution({}, {}), None), one.comparison.page)
             said = " ".join(sentence for answer in answers for sentence in answer.sentences)
             assert f"come to {signed(one.published.improvement_percent)}{NBSP}%; ours" in said
 

@@ -8,9 +8,9 @@ from math import inf
 from statistics import linear_regression, mean
 from typing import Final
 
-from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
+from fastopen.analysis.attribution.breakdown import Breakdown
 from fastopen.analysis.attribution.critical_path import Kind
-from fastopen.analysis.attribution.curves import Place, curves_of, places_of
+from fastopen.analysis.attribution.curves import Place, RunAnalysis, curves_of
 from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
 from fastopen.common.phrases import (
     NBSP,
@@ -63,7 +63,7 @@ class _Pair:
     saved_ms: float
 
 
-def _pairs(places: list[Place]) -> list[_Pair]:
+def _pairs(places: Iterable[Place]) -> list[_Pair]:
     known = ((place, place.headline) for place in places if place.headline is not None)
     return [
         _Pair(place, one, one.improvement_percent, one.saved_ms)
@@ -72,9 +72,9 @@ def _pairs(places: list[Place]) -> list[_Pair]:
     ]
 
 
-def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
+def page_answers(analysis: RunAnalysis, page: str) -> list[Answer]:
     """Return a report's questions about a page with their answers, or [] if the run measured no saving."""
-    pairs = _pairs(places_of(results, attribution, page))
+    results, pairs = analysis.results, _pairs(analysis.places(page))
     if not pairs:
         return []
     places = [pair.place for pair in pairs]
@@ -91,9 +91,9 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
     return [answer for answer in answers if answer.sentences]
 
 
-def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
+def run_answers(analysis: RunAnalysis) -> list[Answer]:
     """Answer `Which pages gain most and least?`. Return [] if fewer than two pages have a saving by TFO."""
-    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
+    of_page = {page: _pairs(analysis.places(page)) for page in analysis.results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
     if len(ranked) < 2:

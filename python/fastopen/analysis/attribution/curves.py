@@ -1,8 +1,9 @@
 """Read a run for figures and reports, and arrange its results as curves over one setting, such as the RTT."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, attribute
 from fastopen.analysis.attribution.slower import with_reasons
@@ -12,6 +13,8 @@ from fastopen.contract import WorldRecord
 from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
 from fastopen.runs import RunStore
+
+NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -55,37 +58,7 @@ class Place:
         return headline_of(self.breakdowns)
 
 
-def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return the rows of a page's table in order. `attribution`: the run's load times, divided into waits."""
-    places = []
-    factors, breakdowns = results.factors, attribution.breakdowns
-    numeric = [factor.name for factor in factors.varying if factor.quantity.kind in ("int", "float")]
-    for comparison, arms in results.comparisons(page).items():
-        point = factors.point(comparison)
-        texts = {factor.name: factor.text_at(point) for factor in factors.varying}
-        places.append(
-            Place(
-                comparison=comparison,
-                name=factors.name(comparison),
-                where=factors.where(comparison),
-                rtt_ms=point.network.rtt_us / 1000,
-                texts=texts,
-                # The value of a numeric factor may be a word.
-                numbers={
-                    name: float(texts[name])
-                    for name in numeric
-                    if re.fullmatch(r"-?\d+(\.\d+)?", texts[name])
-                },
-                arms=arms,
-                breakdowns={
-                    name: breakdowns[at] for name, one in arms.items() if (at := one.cell.index) in breakdowns
-                },
-            )
-        )
-    return places
-
-
-def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> dict[str, list[Place]]:
+def curves_of(results: Results, places: Iterable[Place], along: str = RTT.name) -> dict[str, list[Place]]:
     """Group the rows of a page's table into curves, and map the name of each curve to its rows. The rows of a
     curve differ only in the factor `along`, such as the RTT, and are sorted by its values if these are
     numbers. A curve's name lists the values of all other varying factors, and is empty if there are none."""
@@ -118,9 +91,26 @@ class RunAnalysis:
     world: WorldRecord | None
     """The record of the emulated network of the first load; None if the run has no loads."""
 
-    def places(self, page: str) -> list[Place]:
-        """Return the rows of a page's table of results, in the table's order."""
-        return places_of(self.results, self.attribution, page)
+    def places(self, page: str) -> Iterator[Place]:
+        """Yield the rows of a page's table of results, in the table's order."""
+        factors, breakdowns = self.results.factors, self.attribution.breakdowns
+        numeric = [factor.name for factor in factors.varying if factor.quantity.kind in ("int", "float")]
+        for comparison, arms in self.results.comparisons(page).items():
+            point = factors.point(comparison)
+            texts = {factor.name: factor.text_at(point) for factor in factors.varying}
+            numbers = {name: texts[name] for name in numeric}
+            analysed = {name: one.cell.index for name, one in arms.items() if one.cell.index in breakdowns}
+            yield Place(
+                comparison=comparison,
+                name=factors.name(comparison),
+                where=factors.where(comparison),
+                rtt_ms=point.network.rtt_us / 1000,
+                texts=texts,
+                # The value of a numeric factor may be a word.
+                numbers={name: float(one) for name, one in numbers.items() if NUMBER.fullmatch(one)},
+                arms=arms,
+                breakdowns={name: breakdowns[index] for name, index in analysed.items()},
+            )
 
     def all_places(self) -> Iterator[tuple[str, Place]]:
         """Return (page, row) for each row of every page's table of results."""

@@ -10,14 +10,14 @@ import pytest
 
 from fastopen.analysis.attribution import (
     Answer,
-    Attribution,
     Kind,
+    RunAnalysis,
     analyse_run,
     attribute,
     page_answers,
     run_answers,
 )
-from fastopen.analysis.statistics import Results, collect
+from fastopen.analysis.statistics import collect
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Plan
 from fastopen.pages.describe import registrable_domain, third_parties
@@ -26,11 +26,11 @@ from fastopen.runs import RunStore
 from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 
 
-def taken_apart(plan: Plan, **others: Any) -> tuple[Results, Attribution]:
+def taken_apart(plan: Plan, **others: Any) -> RunAnalysis:
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         results = collect(store)
-        return results, attribute(store, store.loads(), results, **others)
+        return RunAnalysis(results, attribute(store, store.loads(), results, **others), None)
 
 
 def text_of(answers: Sequence[Answer]) -> str:
@@ -41,9 +41,9 @@ PAGES = [made_up_page("small", 6), made_up_page("large", 30, ("x.co.uk", "cdn.y.
 
 
 def test_every_sentence_carries_a_figure() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES, (20, 100, 200)))
-    answers = [one for page in results.pages for one in page_answers(results, attribution, page)]
-    answers += run_answers(results, attribution)
+    analysis = taken_apart(made_up_plan(PAGES, (20, 100, 200)))
+    answers = [one for page in analysis.results.pages for one in page_answers(analysis, page)]
+    answers += run_answers(analysis)
     assert len(answers) == 9
     for answer in answers:
         assert answer.question.endswith("?")
@@ -54,7 +54,7 @@ def test_every_sentence_carries_a_figure() -> None:
 
 
 def test_the_breakdown_of_a_cell_adds_up_to_its_mean_page_load_time() -> None:
-    _, attribution = taken_apart(made_up_plan(PAGES))
+    attribution = taken_apart(made_up_plan(PAGES)).attribution
     assert len(attribution.breakdowns) == 2 * 2 * 3
     for path in attribution.breakdowns.values():
         assert sum(path.kinds_ms.values()) == pytest.approx(path.plt_ms)
@@ -62,11 +62,11 @@ def test_the_breakdown_of_a_cell_adds_up_to_its_mean_page_load_time() -> None:
 
 
 def test_a_load_without_tfo_waits_for_the_handshakes_of_document_and_image() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES[:1], (100,)))
-    off = attribution.breakdowns[results.cells[0].cell.index]
+    analysis = taken_apart(made_up_plan(PAGES[:1], (100,)))
+    off = analysis.attribution.breakdowns[analysis.results.cells[0].cell.index]
     assert off.handshakes == 2
     assert off.kinds_ms[Kind.HANDSHAKE] == pytest.approx(200)
-    said = text_of(page_answers(results, attribution, "small"))
+    said = text_of(page_answers(analysis, "small"))
     assert (
         "handshakes in a row took 200 ms, 46.5 % of page load time; TFO saved 200 ms of them (100 %)" in said
     )
@@ -77,8 +77,8 @@ def test_a_load_without_tfo_waits_for_the_handshakes_of_document_and_image() -> 
 
 def test_how_the_rtt_changes_it_is_said_only_where_there_are_two() -> None:
     asked = "How does the RTT change that?"
-    assert asked not in text_of(page_answers(*taken_apart(made_up_plan(PAGES[:1], (100,))), "small"))
-    said = text_of(page_answers(*taken_apart(made_up_plan(PAGES[:1], (100, 300))), "small"))
+    assert asked not in text_of(page_answers(taken_apart(made_up_plan(PAGES[:1], (100,))), "small"))
+    said = text_of(page_answers(taken_apart(made_up_plan(PAGES[:1], (100, 300))), "small"))
     assert asked in said
     assert "From 100 to 300 ms of RTT" in said
     assert "2.0 ms for each millisecond of RTT, as if 2 handshakes in a row were saved" in said
@@ -86,10 +86,11 @@ def test_how_the_rtt_changes_it_is_said_only_where_there_are_two() -> None:
 
 @pytest.mark.parametrize("changes", [{"saved_ms": -1.0}, {"improvement_percent": 99.0}])
 def test_a_slowdown_or_a_saving_beyond_its_bound_is_not_given_in_handshakes(changes: dict[str, Any]) -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES[:1], (100, 300)))
-    first = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
-    cells = [replace(cell, **changes) if cell is first else cell for cell in results.cells]
-    said = text_of(page_answers(replace(results, cells=cells), attribution, "small"))
+    analysis = taken_apart(made_up_plan(PAGES[:1], (100, 300)))
+    first = next(cell for cell in analysis.results.cells if cell.cell.arm.name == "warm")
+    cells = [replace(cell, **changes) if cell is first else cell for cell in analysis.results.cells]
+    results = replace(analysis.results, cells=cells)
+    said = text_of(page_answers(replace(analysis, results=results), "small"))
     assert " for each millisecond of RTT. " in said
 
 
@@ -102,41 +103,43 @@ def test_a_slowdown_or_a_saving_beyond_its_bound_is_not_given_in_handshakes(chan
     ],
 )
 def test_handshakes_are_singular_or_plural(handshakes: int, words: str) -> None:
-    results, attribution = taken_apart(made_up_plan([made_up_page("one", 1)], (20,)))
+    analysis = taken_apart(made_up_plan([made_up_page("one", 1)], (20,)))
     paths = {
         index: replace(path, handshakes=handshakes, kinds_ms={**path.kinds_ms, Kind.HANDSHAKE: 0.1})
-        for index, path in attribution.breakdowns.items()
+        for index, path in analysis.attribution.breakdowns.items()
     }
-    said = text_of(page_answers(results, replace(attribution, breakdowns=paths), "one"))
+    attribution = replace(analysis.attribution, breakdowns=paths)
+    said = text_of(page_answers(replace(analysis, attribution=attribution), "one"))
     assert words in said.replace("\n", " ")
     assert "The request stays with" in said
 
 
 def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES, arms=["warm"]))
-    assert page_answers(results, attribution, "small") == []
-    assert run_answers(results, attribution) == []
+    analysis = taken_apart(made_up_plan(PAGES, arms=["warm"]))
+    assert page_answers(analysis, "small") == []
+    assert run_answers(analysis) == []
 
 
 def test_pages_are_ranked_by_what_they_gain() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES))
-    (answer,) = run_answers(results, attribution)
-    gains = [cell for cell in results.cells if cell.cell.arm.name == "warm" and cell.cell.network == 1]
+    analysis = taken_apart(made_up_plan(PAGES))
+    (answer,) = run_answers(analysis)
+    cells = analysis.results.cells
+    gains = [cell for cell in cells if cell.cell.arm.name == "warm" and cell.cell.network == 1]
     small, large = (cell.improvement_percent or 0.0 for cell in gains)
     most = "small" if small > large else "large"
     assert answer.sentences[0].startswith(f"{most} gains most")
 
 
 def test_of_a_sweep_of_rates_each_row_of_rtts_is_answered_for() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 8)))
-    said = text_of(page_answers(results, attribution, "small"))
+    analysis = taken_apart(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 8)))
+    said = text_of(page_answers(analysis, "small"))
     assert said.count("From 20 to 100 ms of RTT") == 2
     assert "(1 Mbit/s down)" in said
 
 
 def test_of_a_large_run_the_loads_nearest_the_median_are_taken_apart() -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20,), repeats=9), loads_max=9)
-    off = results.cells[0]
+    analysis = taken_apart(made_up_plan(PAGES[:1], (20,), repeats=9), loads_max=9)
+    off, attribution = analysis.results.cells[0], analysis.attribution
     assert attribution.breakdowns[off.cell.index].loads == 3
     shown = attribution.shown[off.cell.index]
     assert shown.path.plt_ns / 1e6 == pytest.approx(off.plt_ms_median)
@@ -168,14 +171,13 @@ def test_third_parties_are_told_by_registrable_domain() -> None:
     assert registrable_domain("localhost") == "localhost"
     assert third_parties(PAGES[1]) == {"y.com": 8, "10.0.0.1": 7, "z.org": 7}
     page = made_up_page("two domains", 6, ("a.test", "b.net"))
-    said = text_of(page_answers(*taken_apart(made_up_plan([page], (20,))), page.name))
+    said = text_of(page_answers(taken_apart(made_up_plan([page], (20,))), page.name))
     assert "3 of its 6 requests (50 %) leave a.test for b.net." in said
 
 
 def test_what_a_page_is_called_stays_text_as_it_is() -> None:
     named = made_up_page("<script>alert(1)</script>", 6)
-    results, attribution = taken_apart(made_up_plan([named, PAGES[1]]))
-    assert "<script>" in text_of(run_answers(results, attribution))
+    assert "<script>" in text_of(run_answers(taken_apart(made_up_plan([named, PAGES[1]]))))
 
 
 def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
@@ -183,7 +185,7 @@ def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         source = analyse_run(store)
-    answers = {one.question: one for one in page_answers(source.results, source.attribution, "one")}
+    answers = {one.question: one for one in page_answers(source, "one")}
     without, with_tfo = answers["What do the other settings change?"].sentences
     expected = "Without TFO, 8 Mbit/s down instead of 1 Mbit/s down (100 ms): "
     assert without.startswith(expected)

@@ -44,7 +44,7 @@ def printed(analysis: RunAnalysis) -> str:
 
 
 def answered(analysis: RunAnalysis) -> str:
-    answers = page_answers(analysis.results, analysis.attribution, "small")
+    answers = page_answers(analysis, "small")
     return " ".join(sentence for answer in answers for sentence in answer.sentences).replace("\xa0", " ")
 
 
