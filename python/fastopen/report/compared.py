@@ -42,16 +42,15 @@ PIECES_NAMED: Final = 3
 NAMED_MAX: Final = 6
 
 
-def side_lines(compared: RunComparison) -> list[str]:
-    """Return a line on each run (folder, label, status), and a sentence on the settings that differ."""
-    lines = []
+def side_lines(compared: RunComparison) -> Iterator[str]:
+    """Yield a line on each run (folder, label, status), and a sentence on the settings that differ."""
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
         status = side.results.status
         unfinished = "" if status == "finished" else f": this run is {status}"
-        lines.append(f"{letter}: {side.place}{named}{unfinished}")
+        yield f"{letter}: {side.place}{named}{unfinished}"
     differing = "; ".join(map(str, compared.settings))
-    return [*lines, f"What differs: {differing}." if differing else "The settings of the runs do not differ."]
+    yield f"What differs: {differing}." if differing else "The settings of the runs do not differ."
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:

@@ -51,7 +51,7 @@ def comparison_section(
     content = {
         "verdict": verdict_line(compared),
         "tone": "bad" if failed else "good" if Outcome.FASTER in outcomes else "quiet",
-        "sides": side_lines(compared),
+        "sides": list(side_lines(compared)),
         "checks": list(check_lines(checks)),
         "grids": list(comparison_grids(compared)),
         "notes": [*evidence_lines(compared), *unshared_lines(compared)],

@@ -1,7 +1,7 @@
 """Compute the distribution of savings over many pages, and its correlation with properties of the pages."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -87,14 +87,14 @@ class Distribution:
         return tuple(sorted((one for one in self.correlations if one.sign), key=lambda one: -abs(one.rho)))
 
 
-def distributions(results: "Results") -> list[Distribution]:
-    """Return the distribution of the pages' savings for each combination of network, setup, engine and use of
+def distributions(results: "Results") -> Iterator[Distribution]:
+    """Yield the distribution of the pages' savings for each combination of network, setup, engine and use of
     TFO. Leave out combinations with fewer than PAGES_MIN pages."""
     if len(results.pages) < PAGES_MIN:
-        return []
+        return
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
     properties = {name: properties_of(page) for name, page in results.pages.items()}
-    smallest, found = results.experiment.smallest_effect, []
+    smallest = results.experiment.smallest_effect
     places = dict.fromkeys(place for place, _ in of_place)
     for place, arm in product(places, treatments_of(results.experiment.arms)):
         cells = of_place.get((place, arm.name), [])
@@ -104,20 +104,17 @@ def distributions(results: "Results") -> list[Distribution]:
         savings = {cell.cell.page: cell.improvement_percent or 0.0 for cell in known}
         cuts = quantiles(savings.values(), n=20, method="inclusive")
         seed = derive_seed(results.experiment.seed, "corpus", place)
-        found.append(
-            Distribution(
-                place=place,
-                comparison=known[0].cell.comparison,
-                arm=arm,
-                savings=savings,
-                pages_without_pairs=len(cells) - len(known),
-                quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
-                median_interval=median_interval([*savings.values()]),
-                effects=Counter(effect_of(cell, smallest) for cell in known),
-                correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
-            )
+        yield Distribution(
+            place=place,
+            comparison=known[0].cell.comparison,
+            arm=arm,
+            savings=savings,
+            pages_without_pairs=len(cells) - len(known),
+            quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
+            median_interval=median_interval([*savings.values()]),
+            effects=Counter(effect_of(cell, smallest) for cell in known),
+            correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
         )
-    return found
 
 
 def properties_of(page: Page) -> dict[str, float]:

@@ -108,7 +108,7 @@ class Results:
     def distributions(self) -> list[Distribution]:
         """Return the distribution of the savings over all pages for each combination of network, setup,
         engine and use of TFO. Return an empty list for fewer than PAGES_MIN pages."""
-        return distributions(self)
+        return list(distributions(self))
 
 
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:

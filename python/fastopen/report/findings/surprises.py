@@ -73,22 +73,17 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
     """Yield a sentence if pages with https URLs were loaded only in cleartext. It states the number of such
     pages or, for a single page, the number of its https requests."""
-    urls = [results.pages[page].url for page in pages]
-    if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
+    secure = [results.pages[page].url.startswith("https:") for page in pages]
+    if any(setup.tls is not None for setup in results.experiment.setups) or not any(secure):
         return
     if len(pages) == 1:
-        urls = [resource.url for resource in results.pages[pages[0]].resources]
+        secure = [resource.encrypted for resource in results.pages[pages[0]].resources]
     what = "pages" if len(pages) > 1 else "requests of the page"
-    secure = sum(map(_is_https, urls))
-    which = "All" if secure == len(urls) else f"{secure} of {len(urls)}"
+    which = "All" if all(secure) else f"{sum(secure)} of {len(secure)}"
     yield (
         f"{which} {what} are https, and are loaded in cleartext here (--transports tls,tls+tfo loads them"
         " over TLS, --http 2 over HTTP/2)."
     )
-
-
-def _is_https(url: str) -> bool:
-    return url.startswith("https:")
 
 
 def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
