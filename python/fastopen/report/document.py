@@ -18,7 +18,6 @@ from fastopen.analysis.statistics import (
 from fastopen.contract import Network
 from fastopen.experiments import point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
-from fastopen.pages import Page
 from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
@@ -47,7 +46,19 @@ def results_document(results: Results) -> dict[str, Any]:
         # The fields of the only setup; None if there are several.
         **(setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])),
         "setups": setups,
-        "pages": [_page(name, page) for name, page in results.pages.items()],
+        "pages": [
+            {
+                "page": name,
+                "url": page.url,
+                "source": page.source,
+                "digest": page.digest(),
+                "initiators": page.initiators,
+                "requests": len(page.resources),
+                "hosts": len(page.hosts()),
+                "notes": list(page.notes),
+            }
+            for name, page in results.pages.items()
+        ],
         "environment": {key: results.environment[key] for key in SOFTWARE if key in results.environment},
         "corpus": corpus_document(results),
         **({} if results.server_use is None else {"server_use": asdict(results.server_use)}),
@@ -71,19 +82,6 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
             flat |= {f"{key}_low": low, f"{key}_high": high}
         rows.append({**flat, **{f"published_{key}": value for key, value in published.items()}})
     return rows
-
-
-def _page(name: str, page: Page) -> dict[str, Any]:
-    return {
-        "page": name,
-        "url": page.url,
-        "source": page.source,
-        "digest": page.digest(),
-        "initiators": page.initiators,
-        "requests": len(page.resources),
-        "hosts": len(page.hosts()),
-        "notes": list(page.notes),
-    }
 
 
 def _cell(results: Results, result: CellResult) -> dict[str, Any]:

@@ -71,19 +71,17 @@ def _published(analysis: RunAnalysis) -> dict[str, Any] | None:
     return {"published": grid, "comparison": comparison} if grid.rows else None
 
 
-def _answers(analysis: RunAnalysis) -> dict[str, Any]:
-    names = pages_described_singly(analysis.results)
-    return {
-        "run_answers": run_answers(analysis),
-        "pages": [{"name": name, "answers": page_answers(analysis, name)} for name in names],
-    }
-
-
 _CONTENT: Final[dict[Part, Callable[[RunAnalysis], dict[str, Any] | None]]] = {
     "verdict": lambda analysis: {"summary": summarise_run(analysis.results)},
     "results": _results,
     "published": _published,
-    "answers": _answers,
+    "answers": lambda analysis: {
+        "run_answers": run_answers(analysis),
+        "pages": [
+            {"name": name, "answers": page_answers(analysis, name)}
+            for name in pages_described_singly(analysis.results)
+        ],
+    },
     "evidence": lambda analysis: {"grids": detail_grids(analysis)},
     "method": lambda analysis: {
         "method": list(method_paragraphs(analysis)),

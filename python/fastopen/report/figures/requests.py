@@ -123,7 +123,7 @@ def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: s
         caption="Each bar is a request of the median load, from the time it was queued to its last byte."
         " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_times_of(loads)}.",
-        drawing=_timing_drawing(_values("arm", rows), _names(rows, page), len(page.resources)),
+        drawing=_timing_drawing(tuple(sorted(loads)), _names(rows, page), len(page.resources)),
         rows=rows,
     )
 
@@ -163,12 +163,13 @@ def loads_waterfall(page: Page, place: str, loads: Mapping[str, Shown], slug: st
     }
     rows = [{**row, **panels[row["arm"]]} for row in _named(page, rows, loads)]
     width = PANEL_WIDTH if len(loads) > 1 else WIDTH
+    kinds = tuple(sorted({row["kind"] for row in rows if "kind" in row}))
     return Figure(
         name=f"waterfall-{slug}",
         title=f"{page.name}{place and f', {place}'}: what each request waited for",
         caption=f"{place and 'Median load of each transport. '}{PATH_CAPTION}",
         alt_text=f"Waterfalls of {page.name}{place and f' at {place} side by side'}, {_times_of(loads)}.",
-        drawing=_waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width),
+        drawing=_waterfall_drawing(kinds, _names(rows, page), len(page.resources), width),
         rows=rows,
     )
 
@@ -198,10 +199,6 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
         .properties(width=width, height=_row_height(requests) * requests)
         .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
     )
-
-
-def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(sorted({row[field] for row in rows if field in row}))
 
 
 def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
