@@ -1,4 +1,4 @@
-"""Report results whose saving by TFO is larger than the time that the avoided handshakes take."""
+"""Report facts that cast doubt on savings: invalid and missing loads, and savings above their upper bound."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,25 @@ from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
 from fastopen.experiments import baseline_of, treatments_of
 from fastopen.report.findings import Finding, finds
+from fastopen.report.findings.verdict import invalid_lines
+
+
+@finds(rank=30, severity="warning")
+def loads_not_counted(results: Results, page: str) -> Iterator[Finding]:
+    """Yield findings on each kind of invalid load of `page`, and on planned loads that were not done."""
+    cells = [cell for cell in results.cells if cell.cell.page == page]
+    for kind, loads, line in invalid_lines(results, cells):
+        yield Finding("invalid_loads", line, {"reason": kind, "loads": loads})
+    missing = [
+        sum(cell.asked - cell.loads for cell in arms.values()) for arms in results.comparisons(page).values()
+    ]
+    if short := [loads for loads in missing if loads]:
+        rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""
+        yield Finding("not_done", f"Not done: {plural(sum(short), 'load')}{rows}.", {"loads": sum(short)})
 
 
 @finds(rank=70, severity="warning")
-def findings(results: Results, page: str) -> Iterator[Finding]:
+def savings_beyond_bound(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each arm with savings on `page` above their upper bound. It describes the largest
     of these savings."""
     rows = results.comparisons(page)
