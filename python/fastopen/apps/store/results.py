@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from fastopen.common import json_memory
-from fastopen.common.errors import InputError, unreadable
+from fastopen.common.errors import InputError, os_errors_as, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
@@ -46,12 +46,9 @@ class StoreFacts:
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
     """Open an existing store. Raises InputError if there is none, MachineError if a URL is unreachable."""
     files = files_at(place)
-    try:
-        there = files.exists(MARK)
-    except OSError as error:
-        raise unreadable(files.place, error) from None
-    if not there:
-        raise InputError("not a store of results", files.place, "fastopen run --store DIR makes one")
+    with os_errors_as(unreadable, files.place):
+        if not files.exists(MARK):
+            raise InputError("not a store of results", files.place, "fastopen run --store DIR makes one")
     return ResultsStore(place)
 
 
@@ -75,10 +72,8 @@ def facts(store: ResultsStore) -> StoreFacts:
 
 
 def _kept(store: ResultsStore) -> Iterator[KeptFile]:
-    try:
+    with os_errors_as(unreadable, store.place):
         yield from store.files.kept()
-    except OSError as error:
-        raise unreadable(store.place, error) from None
 
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:

@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option, Typer
 from fastopen.cli.output import EXIT_INTERRUPTED, exit_if, print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
-from fastopen.common.errors import unwritable
+from fastopen.common.errors import os_errors_as, unwritable
 from fastopen.common.grid import escape_formula
 from fastopen.common.phrases import plural
 from fastopen.pages.corpus import COLUMNS, corpus_files, index_pages
@@ -75,8 +75,5 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise unwritable(path, error) from None
+    with os_errors_as(unwritable, path), path.open("w", encoding="utf-8", newline="") as file:
+        yield file

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NoReturn
 
 from typer import Argument, Option
 
-from fastopen.common.errors import InputError, unwritable
+from fastopen.common.errors import InputError, os_errors_as, unwritable
 from fastopen.engines import find_program
 
 PANEL: Final = "Real networks and programs"
@@ -64,12 +64,10 @@ def replace_by_front(
     if report is not None:
         if report.is_dir():
             raise InputError("is a folder", str(report), "give a file")
-        try:
+        with os_errors_as(unwritable, report):
             report.touch()
             if report.is_file():
                 os.truncate(report, 0)
-        except OSError as error:
-            raise unwritable(report, error) from None
     paths = {"report": report and report.absolute(), "pcap": pcap and pcap.absolute()}
     asked = json_text.dumps({**settings, **paths}, default=str)
     # The module runs in this process, not in a child, so that the shell signals it and sees it stop and end.

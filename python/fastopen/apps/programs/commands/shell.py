@@ -23,7 +23,7 @@ from fastopen.cli.output import print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import OneKernelOption, with_settings
 from fastopen.common import units
-from fastopen.common.errors import InputError, unwritable
+from fastopen.common.errors import InputError, os_errors_as, unwritable
 from fastopen.common.files import filling, make_folder, temporary_file
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
@@ -210,11 +210,9 @@ def _server(text: str) -> tuple[str, list[str]]:
 
 
 def _opened(path: Path) -> int:
-    try:
+    with os_errors_as(unwritable, path):
         # Without O_TRUNC, an earlier capture stays in the file until the new one is written.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise unwritable(path, error) from None
     os.set_inheritable(descriptor, True)
     return descriptor
 
