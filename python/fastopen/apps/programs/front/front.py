@@ -99,8 +99,8 @@ class _Session:
         self._in_world, self._virtual = in_world, virtual
         self._pid: int | None = None
         self._last_signal: int | None = None
-        self._ended: dict[str, Any] | None = None
-        self._further: dict[str, Any] = {}
+        # The report on the command; empty until it ends.
+        self._report: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
         """Wait until the command ends, and return the report on it. Raises the errors of `run_supervised`.
@@ -137,22 +137,21 @@ class _Session:
             case "failed":
                 self._supervisor.wait()
                 failed = CommandError(record["message"], record["remedy"], record["code"])
-                if self._ended is None:
+                if not self._report:
                     raise failed
                 # The command ran, but exceeded its time limit, or its output, packets or files are lost.
-                error = {"exit_code": failed.code, "signal": None, "error": str(failed)}
-                return self._ended | self._further | error
+                return self._report | {"exit_code": failed.code, "signal": None, "error": str(failed)}
             case "stopped":
                 # Stop this process, as the shell expects. When the shell continues it, continue the command.
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(self._supervisor.pid, signal.SIGCONT)
             case "captured":
-                self._further["packets_dropped"] = record["dropped"]
+                self._report["packets_dropped"] = record["dropped"]
             case "servers_failed":
-                self._further["servers_failed"] = record["servers"]
+                self._report["servers_failed"] = record["servers"]
             case "ended" if self._in_world:
                 # Records about the world's packets and files follow, or the reason why there are none.
-                self._ended = record
+                self._report = record
             case "ended":
                 # Do not wait: the supervisor may continue for processes that the command left running.
                 self._supervisor.returncode = 0
@@ -160,9 +159,9 @@ class _Session:
         return None
 
     def _on_end(self) -> dict[str, Any]:
-        if self._ended is not None:
+        if self._report:
             self._supervisor.wait()
-            return self._ended | self._further
+            return self._report
         # A command in an emulated network has ended with the supervisor, and its id belongs to another
         # namespace. Any other command may still run and use the terminal: wait for its end.
         if not self._in_world and self._pid is not None:
