@@ -1,6 +1,5 @@
 """Test a new kernel by booting it twice: it must run in virtual time and print the same text each time."""
 
-import subprocess
 import time
 from pathlib import Path
 from typing import IO, Final
@@ -70,19 +69,11 @@ def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:
-        ended = subprocess.run(
-            command,
-            env=plain_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=BOOT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        ended = output_of(command, BOOT_S, environment=plain_environment())
+    except TimeoutError:
         raise MachineError(f"the kernel was built but its trial boot hangs for {BOOT_S} s") from None
     took_s = time.monotonic() - started
-    log.write(ended.stdout + f"ended with {ended.returncode} after {took_s:.3f} s\n".encode())
+    output = ended.stderr + ended.stdout
+    log.write(f"{output}ended with {ended.returncode} after {took_s:.3f} s\n".encode())
     log.flush()
-    lines = ended.stdout.decode(errors="replace").splitlines()
-    return [line for line in lines if not line.startswith("reboot:")]
+    return [line for line in output.splitlines() if not line.startswith("reboot:")]
