@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fastopen.common.closing import on_error
 from fastopen.common.phrases import plural
 from fastopen.common.process import output_of
 
@@ -160,11 +161,8 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
     """Return the listener that process `pid` has open as `descriptor`; None if that file is not a TCP or
     MPTCP listener, or cannot be read. `is_tcp` is True if the kernel lists the socket as a TCP listener."""
-    own = _duplicate(pid, descriptor)
-    if own is None:
-        return None
-    with own:
-        try:
+    try:
+        with _duplicate(pid, descriptor) as own:
             mptcp = own.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == IPPROTO_MPTCP
             if not (is_tcp or mptcp) or not own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 return None
@@ -174,29 +172,23 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
             except OSError:
                 queue, able = 0, False
             host, port = own.getsockname()[:2]
-        except OSError:
-            return None
+    except OSError:
+        return None
     name = (_text(f"/proc/{pid}/comm") or str(pid)).strip()
     return LocalListener(host, port, queue, mptcp, able, name)
 
 
-def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Duplicate a socket of process `pid`. Return None if it is another type of file or inaccessible."""
-    try:
-        handle = os.pidfd_open(pid)
-    except OSError:
-        return None
+def _duplicate(pid: int, descriptor: int) -> socket.socket:
+    """Duplicate a socket of process `pid`. Raises OSError if it is another type of file or inaccessible."""
+    handle = os.pidfd_open(pid)
     try:
         duplicate = ctypes.CDLL(None).syscall(SYS_PIDFD_GETFD, handle, descriptor, 0)
     finally:
         os.close(handle)
     if duplicate < 0:
-        return None
-    try:
+        raise PermissionError
+    with on_error(lambda: os.close(duplicate)):
         return socket.socket(fileno=duplicate)
-    except OSError:
-        os.close(duplicate)
-        return None
 
 
 def _shown(address: str) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,7 +163,7 @@ def test_the_command_looks_at_this_namespace_and_fits_eighty_columns() -> None:
 
 def test_what_this_user_may_not_look_into_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fastopen.apps.diagnose.why.machine.sysctl", lambda _: None)
-    monkeypatch.setattr("fastopen.apps.diagnose.why.machine._duplicate", lambda *_: None)
+    monkeypatch.setattr("fastopen.apps.diagnose.why.machine._duplicate", Mock(side_effect=PermissionError))
     monkeypatch.setattr("fastopen.apps.diagnose.why.machine._cookies", lambda: None)
     with socket.create_server(("127.0.0.1", 0)):
         seen = read_machine()
