@@ -89,24 +89,12 @@ class Paging:
         return (self.number - 1) * ROWS
 
     @property
-    def words(self) -> str:
-        """Return the range of rows on this page in words: `51 to 100 of 5,004`, or `none` for no rows."""
-        if self.total == 0:
-            return "none"
-        return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"
-
-    @property
-    def before(self) -> int | None:
-        """Return the number of the previous page; None on the first page."""
-        return self.number - 1 if self.number > 1 else None
-
-    @property
-    def after(self) -> int | None:
-        """Return the number of the next page; None on the last page."""
-        return self.number + 1 if self.start + ROWS < self.total else None
+    def end(self) -> int:
+        """Return the index after the page's last row."""
+        return min(self.start + ROWS, self.total)
 
     def of(self, rows: Sequence[Row]) -> Sequence[Row]:
-        return rows[self.start : self.start + ROWS]
+        return rows[self.start : self.end]
 
 
 Answer = Callable[..., Awaitable[None]]

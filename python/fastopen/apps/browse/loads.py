@@ -24,7 +24,8 @@ TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence
 class Progress:
     """The progress of a run, read from its file. `status` is a word such as `running`. `done` of `asked`
     loads are finished, after `attempts` attempts in total. `faults` is the number of job failures. `latest`
-    has the last loads, newest first. `seconds_left` is an estimate; None if unknown or if the run is over."""
+    has the last loads, newest first. `left` is the estimated time to the end of the run, such as `3 min
+    left`; empty if it is unknown or if the run is over."""
 
     status: str
     done: int
@@ -32,20 +33,7 @@ class Progress:
     attempts: int
     faults: int
     latest: tuple[LoadRow, ...]
-    seconds_left: float | None
-
-    @property
-    def running(self) -> bool:
-        """Return True if a process is still executing the run and writing its file."""
-        return self.status == "running"
-
-    @property
-    def left(self) -> str:
-        """Return the estimated time to the end of the run, such as `3 min left`; empty if it is unknown."""
-        if self.seconds_left is None:
-            return ""
-        seconds = round(self.seconds_left)
-        return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
+    left: str
 
 
 def read_progress(run: RunReader) -> Progress:
@@ -60,17 +48,19 @@ def read_progress(run: RunReader) -> Progress:
         attempts=attempts,
         faults=len(run.faults()),
         latest=tuple(reversed(recent[-LATEST:])),
-        seconds_left=_seconds_left(recent, asked - done) if status == "running" else None,
+        left=_left(recent, asked - done) if status == "running" else "",
     )
 
 
-def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
-    if missing <= 0:  # only repetitions of invalid loads remain, whose number is unknown
-        return None
+def _left(recent: list[LoadRow], missing: int) -> str:
     started = [row.started_unix_ms for row in recent if row.started_unix_ms]
-    # In virtual time all worlds begin at the same moment, so the pace is unknown.
     took_ms = max(started, default=0) - min(started, default=0)
-    return missing * took_ms / 1000 / (len(started) - 1) if len(started) > 1 and took_ms > 0 else None
+    # If no load is missing, only repetitions of invalid loads remain, whose number is unknown. In virtual
+    # time all worlds begin at the same moment, so the pace is unknown.
+    if missing <= 0 or took_ms == 0:
+        return ""
+    seconds = round(missing * took_ms / 1000 / (len(started) - 1))
+    return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
 
 
 @dataclass(frozen=True)
