@@ -10,12 +10,11 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from fastopen.apps.programs.front.front import CommandError, SupervisorLostError, end_like, run_supervised
+from fastopen.apps.programs.front.front import CommandError, end_like, run_supervised
 from fastopen.apps.programs.front.words import IN_WORLD, write_report
 from fastopen.common.files import write_atomic
 
 FORMAT: Final = "fastopen-exec/1"
-LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
@@ -31,14 +30,9 @@ def main(settings: str, program: str, *command: str) -> None:
         ended = run_supervised(Path(program), command, asked.get("job"), asked.get("kernel"))
     except CommandError as failed:
         _remove_empty(files)
-        _complain(target, failed)
-        raise SystemExit(failed.code) from None
-    except SupervisorLostError as lost:
-        _remove_empty(files)
-        if lost.signal is not None:
-            end_like(None, lost.signal)
-        _complain(target, lost)
-        raise SystemExit(LOST) from None
+        if failed.signal is None:
+            _complain(target, failed)
+        end_like(failed.code, failed.signal)
     # Arguments that are not UTF-8 contain surrogates, which cannot be written as UTF-8.
     words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
     del ended["type"]

@@ -34,25 +34,18 @@ PASSED_ON: Final = {
 SI_USER: Final = 0
 
 
+SUPERVISOR_LOST: Final = 1
+
+
 class CommandError(MachineError):
-    """Raised if a command cannot be run. `code` is the exit code to end with: 126 or 127, as with env(1), or
-    3 if this machine is at fault."""
+    """Raised if a command cannot be run, or if the Rust program that supervises it was killed. `code` is the
+    exit code to end with: 126 or 127, as with env(1), 3 if this machine is at fault, or SUPERVISOR_LOST. In
+    virtual time, `signal` is the last signal, such as SIGINT, that this process got before the supervisor was
+    killed, to end by instead."""
 
-    def __init__(self, message: str, remedy: str, code: int) -> None:
+    def __init__(self, message: str, remedy: str, code: int, number: int | None = None) -> None:
         super().__init__(message, remedy)
-        self.code = code
-
-
-class SupervisorLostError(Exception):
-    """Raised if the Rust program that supervises the command was killed. `signal` is the last signal that
-    this process got, such as SIGINT for Ctrl-C; None if it got no signal, and always None in real time."""
-
-    def __init__(self, number: int | None) -> None:
-        super().__init__(
-            "the supervisor was killed: from then on every connect, listen and getpeername of the command "
-            "failed (ENOSYS); its connections and its exit code are unknown"
-        )
-        self.signal = number
+        self.code, self.signal = code, number
 
 
 def run_supervised(
@@ -63,7 +56,7 @@ def run_supervised(
     `program` is the path of the Rust program that supervises the command. `job` is the descriptor of a file
     with the settings of an emulated network, in which to run the command; None for the real network. `kernel`
     is the command line of a kernel for virtual time; None for real time. Raises CommandError if the command
-    cannot be run, and SupervisorLostError if the supervisor was killed."""
+    cannot be run, or if the supervisor was killed."""
     # This process may have been started with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals, so that `attend` can wait for them. The supervisor unblocks them for its command.
@@ -169,7 +162,11 @@ class _Session:
                 handle = os.pidfd_open(self._pid)
                 select.select([handle], [], [])
                 os.close(handle)
-        raise SupervisorLostError(self._last_signal if self._virtual else None)
+        message = (
+            "the supervisor was killed: from then on every connect, listen and getpeername of the command "
+            "failed (ENOSYS); its connections and its exit code are unknown"
+        )
+        raise CommandError(message, "", SUPERVISOR_LOST, self._last_signal if self._virtual else None)
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
