@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from fastopen.apps.conform.scripts import Script, copy_folder, known_reason, stage
 from fastopen.common.errors import InputError, MachineError, one_line
-from fastopen.common.grouping import grouped
 from fastopen.common.process import StepFailedError, check_programs, errors_in, run, running
 from fastopen.common.resources import cache_folder
 from fastopen.engines import find_program
@@ -128,11 +127,6 @@ class Conformance:
             result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
             for result in self.results
         )
-
-    def groups(self) -> dict[str, list[ScriptResult]]:
-        """Map each folder to the results of its scripts. The last key, `all`, maps to all results."""
-        groups = grouped((result.script.rpartition("/")[0], result) for result in self.results)
-        return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
         """Return a summary of the results in one line, which is stored for `fastopen kernel info`."""

@@ -14,6 +14,7 @@ from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
+from fastopen.common.grouping import grouped
 from fastopen.engines import kernels
 
 PANEL: Final = "Trust"
@@ -67,7 +68,8 @@ def conform_kernel(
 def _print(done: Conformance, *, every: bool) -> None:
     columns = (*keys("scripts of"), *figures("passed", "not here", "failed", "evidence agrees"))
     rows = []
-    for group, results in done.groups().items():
+    groups = grouped((result.script.rpartition("/")[0], result) for result in done.results)
+    for group, results in (*groups.items(), ("all", done.results)):
         count = Counter(result.outcome for result in results)
         agrees = Counter(result.agrees for result in results)
         counts = (str(count[outcome]) for outcome in STYLES)
