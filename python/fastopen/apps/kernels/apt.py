@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
@@ -105,9 +106,8 @@ def _from_stanzas(text: str) -> Iterator[AptArchive]:
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
             continue
         if "deb" in fields.get("types", "").split() and COMPONENT in fields.get("components", "").split():
-            for uri in fields.get("uris", "").split():
-                for suite in fields.get("suites", "").split():
-                    yield AptArchive(uri, suite, fields.get("signed-by", ""))
+            for uri, suite in product(fields.get("uris", "").split(), fields.get("suites", "").split()):
+                yield AptArchive(uri, suite, fields.get("signed-by", ""))
 
 
 def _fields(stanza: str) -> Mapping[str, str]:
@@ -189,11 +189,8 @@ class Apt:
 
     def _offered(self) -> list[Package]:
         names = self._run("apt-cache", "pkgnames", "linux-source-").stdout.split()
-        names = [name for name in names if PACKAGE.match(name)]
-        if not names:
-            return []
         # `policy` prints the versions that apt would install: none if the machine's pins forbid a package.
-        policy = self._run("apt-cache", "policy", *names).stdout
+        policy = self._run("apt-cache", "policy", *filter(PACKAGE.match, names)).stdout
         found = _CANDIDATE.findall(policy)
         return [Package(name, version) for name, version in found if version != "(none)"]
 
