@@ -73,16 +73,13 @@ class Recorder(Closing):
             fatal = re.search(r":FATAL:[^\]]*\] *(.+)", str(error))
             message = f"{chromium} does not start: {fatal[1] if fatal else _first_line(error)}"
             raise MachineError(message, "try to start it with --headless") from None
+        self.version = self._browser.version
 
     def close(self) -> None:
         try:
             self._browser.close()
         finally:
             self._playwright.stop()
-
-    @property
-    def version(self) -> str:
-        return self._browser.version
 
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Load a page, wait for its load event and for the end of all requests, and return the recording.
