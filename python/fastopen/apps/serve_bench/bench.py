@@ -131,9 +131,8 @@ class Bench(BaseModel):
 
 def packaged_benches() -> dict[str, Path]:
     """Map the name of each benchmark that comes with fastopen to its TOML file."""
-    folder = packaged_folder("experiments")
-    files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
-    return {file.stem: file for file in files}
+    folder = packaged_folder("experiments/serve-bench")
+    return {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))} if folder else {}
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
@@ -211,7 +210,7 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 
 
 def jobs_of(
-    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
+    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: list[str] | None, server_listen: bool
 ) -> Iterator[Job]:
     """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Shuffle each round
     if there are several. A job's id, such as `3#0`, is made of the indices of its combination and round.
@@ -226,7 +225,7 @@ def jobs_of(
             yield _job(bench, cells[number], f"{number}#{repeat}", server, server_listen)
 
 
-def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None, server_listen: bool) -> Job:
+def _job(bench: Bench, cell: BenchCell, name: str, server: list[str] | None, server_listen: bool) -> Job:
     transport, cookies = ARMS[cell.arm]
     transactions = Transactions(
         arrivals={cell.arrivals: cell.count},
@@ -243,11 +242,7 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None,
         seed=bench.seed,
         page=page_of_hosts("answers", "made for a server benchmark", hosts, "xhr", bench.size),
         network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
-        origins=Origins(
-            tfo_queue=cell.tfo_queue,
-            server=None if server is None else list(server),
-            server_listen=server_listen,
-        ),
+        origins=Origins(tfo_queue=cell.tfo_queue, server=server, server_listen=server_listen),
         loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
         tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
         load_timeout_us=TIMEOUT_US,

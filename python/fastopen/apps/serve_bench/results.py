@@ -137,15 +137,22 @@ class CellRow:
     @property
     def server_counters(self) -> dict[str, int]:
         """Return the nonzero growth of the server kernel's counters over all repeats, keyed by name."""
-        counted = {
-            name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
-            for name in OF_SERVER
-        }
-        return {name: growth for name, growth in counted.items() if growth}
+        counted: Counter[str] = Counter()
+        for one in self.records.values():
+            counted.update(one.counters.origins)
+        return {name: counted[name] for name in OF_SERVER if counted[name]}
 
-    def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median of `measure`, such as `segments`, over all repeats; None if no value is known."""
-        return figure(map(measure, self.records.values()))
+    @property
+    def each(self) -> dict[str, BenchFigure | None]:
+        """Return the medians over all repeats of figures of each answered transaction, keyed as in the JSON
+        document; None if no value is known."""
+        records = self.records.values()
+        return {
+            "segments": figure(map(segments, records)),
+            "cpu_threads_us": figure(map(threads_us, records)),
+            "cpu_threads_change_percent": self.threads_change,
+            "cpu_core_us": figure(map(core_us, records)),
+        }
 
     @property
     def threads_change(self) -> BenchFigure | None:
@@ -157,12 +164,6 @@ class CellRow:
 
     def as_json(self) -> dict[str, Any]:
         latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")
-        over = {
-            "segments": self.over_repeats(segments),
-            "cpu_threads_us": self.over_repeats(threads_us),
-            "cpu_threads_change_percent": self.threads_change,
-            "cpu_core_us": self.over_repeats(core_us),
-        }
         return {
             "arm": self.cell.arm,
             "arrivals": {self.cell.arrivals: self.cell.count},
@@ -183,7 +184,7 @@ class CellRow:
             "lateness_us": {f"{p:g}": percentile(lateness_us, p) for p in PERCENTILES},
             "retransmits": self.total("retransmits"),
             "flood_syns": self.total("flood_syns"),
-            **{name: one and asdict(one) for name, one in over.items()},
+            **{name: one and asdict(one) for name, one in self.each.items()},
             "server_counters": self.server_counters,
         }
 

@@ -10,12 +10,9 @@ from fastopen.apps.serve_bench.results import (
     BenchFigure,
     BenchResult,
     CellRow,
-    core_us,
     is_alone,
     percentile,
     run_bench,
-    segments,
-    threads_us,
 )
 from fastopen.cli.output import errors_console, exit_if, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
@@ -168,12 +165,12 @@ def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
     for name in ("syn_data", "fallbacks"):
         yield Entry(f"{row.total(name):,}")
     yield Entry(f"{row.total('begun') - row.total('answered'):,}")
-    each = row.over_repeats(segments)
-    yield Entry("-" if each is None else f"{each.median:.2f}")
+    each = row.each
+    yield Entry("-" if each["segments"] is None else f"{each['segments'].median:.2f}")
     if on_host:
-        yield _with_interval(row.over_repeats(threads_us), ".1f")
-        yield _with_interval(row.threads_change, "+.0f")
-        yield _with_interval(row.over_repeats(core_us), ".1f")
+        yield _with_interval(each["cpu_threads_us"], ".1f")
+        yield _with_interval(each["cpu_threads_change_percent"], "+.0f")
+        yield _with_interval(each["cpu_core_us"], ".1f")
 
 
 def _with_interval(figure: BenchFigure | None, digits: str) -> Entry:
