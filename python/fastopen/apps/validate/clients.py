@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from rich.text import Text
 from typer import Argument, Option
 
-from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
+from fastopen.apps.validate.page_load_options import ARMS, PageLoadOptions, SamplesOption, one_network
 from fastopen.cli.output import console, exit_if, print_grid, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -17,13 +17,11 @@ from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.common.grid import entries, figures, keys, listing
 from fastopen.contract import LoadRecord
 from fastopen.contract.client_kinds import CHROMIUM, LOADER
-from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page
 from fastopen.runs import RunStore
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import last_records
 
-ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
 # A load, and its number of `unlike` resources (see ClientComparison); None if there is no load.
 Found = tuple[LoadRecord, int] | None
@@ -110,7 +108,7 @@ def clients(
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
     """Yield two comparisons of the loader with Chromium from the page loads in a run: one without TFO, and
     one with TFO. Times are medians of `draws` samples."""
-    cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
+    cells, setups = store.cells(), store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):
         cell = cells[row.cell]

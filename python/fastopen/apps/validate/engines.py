@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import Annotated, Any, Final
 
 from rich.text import Text
 from typer import Option
 
 from fastopen.analysis.statistics import CellResult
+from fastopen.apps.validate.page_load_options import ARMS
 from fastopen.cli.output import console, exit_if, print_grid, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
@@ -20,8 +21,6 @@ from fastopen.common.grid import Grid, entries, figures, keys
 from fastopen.contract import Network
 from fastopen.engines.kernels import find
 from fastopen.experiments import (
-    BASELINE,
-    HEADLINE,
     ArmName,
     EngineName,
     Experiment,
@@ -55,7 +54,6 @@ RULE: Final = (
     f" The two implementations of the link may differ by {TICK_MS:g} ms. The numbers of used connections with"
     " data in their SYN may differ by less than one for each load."
 )
-ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 Run = Callable[[Plan], ExecutedRun]
 # A small page, a page with a connection for each resource, and a page with many resources on few connections.
 PAGES: Final = "example,cs244-2015,wikipedia-tcp"
@@ -184,32 +182,23 @@ def compare_engines(
     by_program = [network.model_copy(update={"link": "program"}) for network in networks]
     again = asked.model_copy(update={"networks": by_program, "engines": ["virtual"]})
     cells, linked = (_cells(make_plan(one, [page]), run) for one in (asked, again))
-    for at, setup in enumerate(setups):
-        for number, network in enumerate(networks):
-            for arm in ARMS:
-                if ("host", at, number, arm) in cells:
-                    yield EngineComparison(
-                        page=page.name,
-                        network=network,
-                        arm=arm,
-                        requests=len(page.resources),
-                        setup=setup,
-                        host=cells["host", at, number, arm],
-                        virtual=cells["virtual", at, number, arm],
-                        program_link=linked["virtual", at, number, arm],
-                    )
+    for (at, setup), (number, network), arm in product(enumerate(setups), enumerate(networks), ARMS):
+        key = (at, number, arm)
+        if key in cells["host"]:
+            three = (cells["host"][key], cells["virtual"][key], linked["virtual"][key])
+            yield EngineComparison(page.name, network, arm, len(page.resources), setup, *three)
 
 
-def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run a plan. Return its results, keyed by engine, index of the setup, index of the network, and arm.
-    The results ignore connections that carried no request."""
+def _cells(plan: Plan, run: Run) -> dict[EngineName, dict[tuple[int, int, ArmName], CellResult]]:
+    """Run a plan. Return the results of each engine, keyed by index of the setup, index of the network, and
+    arm. The results ignore connections that carried no request."""
     with run(plan) as done:
         used = used_connections(done.store)
-    found = {}
+    found: dict[EngineName, dict[tuple[int, int, ArmName], CellResult]] = defaultdict(dict)
     for result in done.results.cells:
         cell, carried = result.cell, used[result.cell.index]
         counted = replace(result, connections=len(carried), syn_data_connections=sum(carried))
-        found[cell.engine, cell.setup, cell.network, cell.arm.name] = counted
+        found[cell.engine][cell.setup, cell.network, cell.arm.name] = counted
     return found
 
 

@@ -10,7 +10,9 @@ from fastopen.cli.shared_options import JobsOption, KernelOption
 from fastopen.common.errors import InputError
 from fastopen.contract import Network, Origins, Tcp, Tls
 from fastopen.experiments import (
+    BASELINE,
     COMMAND_LINE,
+    HEADLINE,
     ArmName,
     EngineName,
     Experiment,
@@ -32,6 +34,7 @@ SamplesOption = Annotated[
 ]
 # By default, samples shuffle requests that are discovered at the same byte. Browsers keep their order.
 DRAWN: Final = Variation(order=False)
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class PageLoadOptions:
     jobs: JobsOption = None
 
     def __post_init__(self) -> None:
-        """Raise InputError if the engine is unknown."""
         if self.engine not in ("virtual", "host"):
             raise InputError(f"unknown engine {self.engine!r}", "--engine", "use virtual or host")
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from fastopen.analysis.statistics import range_of_samples
-from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
+from fastopen.apps.validate.page_load_options import ARMS, PageLoadOptions, SamplesOption, one_network
 from fastopen.cli.output import console, exit_if, print_grid, print_json, print_message, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -20,15 +20,15 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.contract import LoadRecord, Network
 from fastopen.contract.client_kinds import CHROMIUM, LOADER
-from fastopen.experiments import BASELINE, HEADLINE, ArmName, SettingSource, read_settings
+from fastopen.experiments import BASELINE, ArmName, SettingSource, read_settings
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import last_records, median_load
+from fastopen.workflows.predicted import CellTimes
 from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
-ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
 # This command's names for network options of `fastopen run`, for the recorded load and for predicted loads.
 FROM: Final = SettingSource("", lambda one: "--from" if one.name == "rtt" else f"--from-{one.name}")
 TO: Final = SettingSource("", lambda one: "--to" if one.name == "rtt" else f"--to-{one.name}")
@@ -139,7 +139,7 @@ class Transfer:
         }
         with self.loads.run(ImportedPage(page), self.after, client, ARMS, watch, draws=self.repeats) as run:
             setups = run.results.experiment.setups
-            cells = {one.index: one for one in run.store.cells()}
+            cells = run.store.cells()
             for row, record in last_records(run.store):
                 cell = cells[row.cell]
                 if record.valid and record.plt_ns is not None:
@@ -149,10 +149,11 @@ class Transfer:
     def _compared(self, original: tuple[Page, Loads], imported: tuple[Page, Loads]) -> Iterator[Prediction]:
         (page, measured), (predicted_page, predicted) = original, imported
         for (client, network, arm), records in predicted.items():
-            savings = [
-                saving(_median_ms(loads[by, network, BASELINE.name]), _median_ms(loads[by, network, arm]))
+            times = (
+                CellTimes(_median_ms(loads[by, network, BASELINE.name]), _median_ms(loads[by, network, arm]))
                 for loads, by in ((predicted, client), (measured, CHROMIUM.label))
-            ]
+            )
+            savings = [one.saving_percent for one in times]
             known = arm != BASELINE.name and None not in savings
             against = measured[CHROMIUM.label, network, arm]
             error = None
@@ -174,11 +175,6 @@ class Transfer:
 
 def _median_ms(records: Sequence[LoadRecord]) -> float | None:
     return median(one.plt_ms or 0.0 for one in records) if records else None
-
-
-def saving(off_ms: float | None, on_ms: float | None) -> float | None:
-    """Return the saving by TFO, in percent of the page load time without TFO; None if a time is missing."""
-    return None if not off_ms or on_ms is None else 100 * (off_ms - on_ms) / off_ms
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:

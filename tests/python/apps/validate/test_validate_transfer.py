@@ -4,8 +4,9 @@ import pytest
 
 from fastopen.analysis.statistics import range_of_samples
 from fastopen.apps.validate.page_load_options import PageLoadOptions
-from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, saving, summary
+from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, summary
 from fastopen.contract import Network
+from fastopen.workflows.predicted import CellTimes
 from made_up_loads import load, page, request
 
 
@@ -85,6 +86,6 @@ def test_draws_span_what_nine_of_ten_do_and_few_span_all() -> None:
 
 
 def test_a_saving_needs_both_times() -> None:
-    assert saving(1000.0, 900.0) == pytest.approx(10.0)
-    assert saving(None, 900.0) is None
-    assert saving(1000.0, None) is None
+    assert CellTimes(1000.0, 900.0).saving_percent == pytest.approx(10.0)
+    assert CellTimes(None, 900.0).saving_percent is None
+    assert CellTimes(1000.0, None).saving_percent is None
