@@ -209,23 +209,20 @@ def cells_of(bench: Bench) -> list[BenchCell]:
     return list(cells)
 
 
-def jobs_of(
-    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: list[str] | None, server_listen: bool
-) -> Iterator[Job]:
+def jobs_of(bench: Bench, cells: Sequence[BenchCell], repeats: int, origins: Origins) -> Iterator[Job]:
     """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Shuffle each round
     if there are several. A job's id, such as `3#0`, is made of the indices of its combination and round.
-    `server` is the command of an external server; None for the built-in server. `server_listen` turns
-    TFO on for the external server's listening sockets."""
+    `origins` has the settings of the server, except its TFO queue."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))
         if repeats > 1:
             order.shuffle(numbers)
         for number in numbers:
-            yield _job(bench, cells[number], f"{number}#{repeat}", server, server_listen)
+            yield _job(bench, cells[number], f"{number}#{repeat}", origins)
 
 
-def _job(bench: Bench, cell: BenchCell, name: str, server: list[str] | None, server_listen: bool) -> Job:
+def _job(bench: Bench, cell: BenchCell, name: str, origins: Origins) -> Job:
     transport, cookies = ARMS[cell.arm]
     transactions = Transactions(
         arrivals={cell.arrivals: cell.count},
@@ -242,7 +239,7 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: list[str] | None, ser
         seed=bench.seed,
         page=page_of_hosts("answers", "made for a server benchmark", hosts, "xhr", bench.size),
         network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
-        origins=Origins(tfo_queue=cell.tfo_queue, server=server, server_listen=server_listen),
+        origins=origins.model_copy(update={"tfo_queue": cell.tfo_queue}),
         loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
         tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
         load_timeout_us=TIMEOUT_US,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
 
@@ -14,7 +13,7 @@ from fastopen.analysis.statistics.intervals import Interval, median_interval
 from fastopen.apps.serve_bench.bench import Bench, BenchCell, cells_of, flood_words, jobs_of
 from fastopen.common.errors import MachineError
 from fastopen.common.grouping import grouped
-from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
+from fastopen.contract import InvalidKind, Job, Origins, ServerCore, TransactionsRecord, WorldRecord
 from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
 from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
 from fastopen.engines.worlds import WorldEngine
@@ -240,15 +239,14 @@ def run_bench(
     bench: Bench,
     engine: Literal["host", "virtual"],
     kernel: str | None,
-    server: Sequence[str] | None,
-    server_listen: bool,
+    origins: Origins,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
     """Run each combination of a benchmark's settings. Repeat only if `engine` is `host` (real time).
 
-    `kernel` names the kernel for virtual time. `server` is the command of an external server; None for the
-    built-in server. `server_listen` turns TFO on for the external server's listening sockets. `watch` is
-    called after each job with a progress text, the number of finished jobs, and the total number of jobs."""
+    `kernel` names the kernel for virtual time. `origins` has the settings of the server, except its TFO
+    queue. `watch` is called after each job with a progress text, the number of finished jobs, and the total
+    number of jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()
@@ -257,7 +255,7 @@ def run_bench(
         if engine == "host"
         else VirtualEngine(program, kernels.find(kernel), min(len(os.sched_getaffinity(0)), len(cells)))
     )
-    jobs = list(jobs_of(bench, cells, repeats, _located(server), server_listen))
+    jobs = list(jobs_of(bench, cells, repeats, origins))
     worlds: list[WorldRecord] = []
     records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
     # In real time the jobs run one after another, in rounds, which makes their comparison fair.
@@ -269,12 +267,6 @@ def run_bench(
         cell = cells[number]
         watch(f"{done} of {len(jobs)}: {cell.arm} {cell.factors['load']}", done, len(jobs))
     return BenchResult(bench, engine, tuple(cells), records, worlds[-1] if worlds else None)
-
-
-def _located(server: Sequence[str] | None) -> list[str] | None:
-    if server is None:
-        return None
-    return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
 
 
 def _records(

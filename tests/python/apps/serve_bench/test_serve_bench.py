@@ -11,7 +11,7 @@ from command_line import fastopen
 from fastopen.apps.serve_bench.bench import Bench, cells_of, jobs_of, packaged_benches, read_bench
 from fastopen.apps.serve_bench.results import BenchResult, core_us, figure, percentile, segments, threads_us
 from fastopen.common.errors import InputError
-from fastopen.contract import TransactionsRecord, parse_record
+from fastopen.contract import Origins, TransactionsRecord, parse_record
 from places import GOLDEN
 
 
@@ -46,7 +46,7 @@ def test_a_change_of_key_is_for_the_arm_that_has_cookies() -> None:
 def test_rounds_have_all_cells_in_an_order_of_their_own() -> None:
     bench = asked(rates="100,200", seed=3)
     cells = cells_of(bench)
-    names = [job.id for job in jobs_of(bench, cells, 4, None, False)]
+    names = [job.id for job in jobs_of(bench, cells, 4, Origins())]
     rounds = [names[start : start + len(cells)] for start in range(0, len(names), len(cells))]
     assert all(sorted(one) == [f"{cell}#{at}" for cell in range(6)] for at, one in enumerate(rounds))
     assert len({tuple(name.partition("#")[0] for name in one) for one in rounds}) > 1

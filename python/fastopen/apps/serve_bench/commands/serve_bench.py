@@ -1,6 +1,7 @@
 """Define `fastopen serve-bench`: load a server with transactions, and report their latency and cost."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
@@ -21,6 +22,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP
 from fastopen.common.units import format_duration_us
+from fastopen.contract import Origins
 from fastopen.experiments import COMMAND_LINE, read_settings
 from fastopen.workflows.engines import auto_engine
 
@@ -87,12 +89,16 @@ def command(
         "repeats": repeats, "seed": seed, "engine": engine,
     }  # fmt: skip
     asked = read_bench(bench, changes)
-    words = None if server is None else read_settings({"server": server}, COMMAND_LINE).values["server"][0]
-    if server_listen and words is None:
+    origins = Origins()
+    if server is not None:
+        program, *rest = read_settings({"server": server}, COMMAND_LINE).values["server"][0]
+        words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in rest]
+        origins = Origins(server=[program, *words], server_listen=server_listen)
+    elif server_listen:
         raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
     chosen = auto_engine(kernel) if asked.engine == "auto" else asked.engine
     with LiveBar(errors_console(), quiet or json) as bar:
-        done = run_bench(asked, chosen, kernel, words, server_listen, bar.update)
+        done = run_bench(asked, chosen, kernel, origins, bar.update)
     if json:
         print_json({"server": server, **done.as_json()})
     else:
