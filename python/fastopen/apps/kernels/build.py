@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import IO, Annotated, Final, Protocol
 
 from typer import Option
 
@@ -59,18 +59,12 @@ PREFIX: Final = ".build-"
 LOG: Final = "build.log"
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a build, for the progress line. `name`, such as "compiling", and `detail`, such as "Linux
-    6.12", are printed. `done` of about `total` files are compiled; `total` is 0 except while compiling."""
+class Watcher(Protocol):
+    """A function that shows the stage of a build."""
 
-    name: str
-    detail: str = ""
-    done: int = 0
-    total: int = 0
-
-
-Watcher = Callable[[Stage], None]
+    def __call__(self, stage: str, detail: str, done: int = 0, total: int = 0) -> None:
+        """Show a stage, such as "compiling", and its `detail`, such as "Linux 6.12". `done` of about `total`
+        files are compiled; `total` is 0 except while compiling."""
 
 
 @contextlib.contextmanager
@@ -142,7 +136,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     check_programs(TOOLS, "the kernel's build")
     folder = kernels_folder()
     started = time.monotonic()
-    with workspace(folder, lambda: watch(Stage("waiting", "waiting for another build"))) as work:
+    with workspace(folder, lambda: watch("waiting", "waiting for another build")) as work:
         free = shutil.disk_usage(folder).free
         if free < NEEDED_BYTES:
             needed = f"a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB"
@@ -164,7 +158,7 @@ def _build(
     if request.source is not None:
         source = given_source(request.source)
     else:
-        watch(Stage("asking apt", "for the newest kernel source"))
+        watch("asking apt", "for the newest kernel source")
         apt = Apt(work / "apt")
         offered = apt.newest(request.series)
         identity = f"{offered.name} {offered.version}"
@@ -176,7 +170,7 @@ def _build(
             return Built(kernel, new=False)
     tree = work / "linux"
     tree.mkdir()
-    watch(Stage("unpacking", f"{source.name} {source.version}".strip()))
+    watch("unpacking", f"{source.name} {source.version}".strip())
     try:
         source.unpack(work, tree, recipe.unused, log)
     except StepFailedError as error:
@@ -187,16 +181,16 @@ def _build(
     if request.source is not None and (link := link_that_leads_out(tree)) is not None:
         raise InputError(f"contains a link to a place outside it: {link}", str(request.source))
     version = step.kernel_version(tree)
-    watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
+    watch("configuring", f"Linux {version} for User-Mode Linux")
     step.patch(tree, recipe, log)
     jobs = request.jobs or len(os.sched_getaffinity(0))
     step.configure(tree, recipe, jobs, log)
 
     def compiled(files: int) -> None:
-        watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT))
+        watch("compiling", f"Linux {version}", files, step.FILES_ABOUT)
 
     program = step.make(tree, recipe, jobs, log, compiled)
-    watch(Stage("trying", "booting it twice"))
+    watch("trying", "booting it twice")
     arguments = trial.needed_arguments(program)
     trial.try_out(program, arguments, recipe.trial, work, log)
     manifest = Manifest(

@@ -36,7 +36,7 @@ def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setattr(build, "read_recipe", lambda: recipe)
 
     def run(source: Path, force: bool = False, **options: bool) -> build.Built:
-        return build.build_kernel(build.BuildRequest(source, None, force, **options), lambda _: None)
+        return build.build_kernel(build.BuildRequest(source, None, force, **options), lambda *_: None)
 
     return run
 
@@ -339,7 +339,7 @@ def test_ctrl_c_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
         "from fastopen.apps.kernels.build import BuildRequest, build_kernel\n"
         "from fastopen.engines.kernel_recipe import read_recipe\n"
         "recipe = read_recipe(Path(sys.argv[2])); build.read_recipe = lambda: recipe\n"
-        "build_kernel(BuildRequest(Path(sys.argv[1])), lambda stage: None)\n"
+        "build_kernel(BuildRequest(Path(sys.argv[1])), lambda *_: None)\n"
     )
     arguments = [sys.executable, "-c", program, str(source), str(tmp_path / "recipe")]
     with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process, alive.open() as compiling:

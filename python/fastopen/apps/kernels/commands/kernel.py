@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Typer
 
-from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
+from fastopen.apps.kernels.build import BuildRequest, build_kernel
 from fastopen.cli.output import errors_console, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
@@ -19,7 +19,7 @@ from fastopen.engines.kernels import Kernel
 class BuildWatcher(LiveBar):
     """Print each stage of a build: on a terminal when the stage ends, elsewhere when it starts."""
 
-    _stage: Stage | None = None
+    _stage = _detail = ""
     _stage_started_s = 0.0
 
     def __exit__(self, *raised: object) -> None:
@@ -27,20 +27,20 @@ class BuildWatcher(LiveBar):
             self._end_stage()
         super().__exit__(*raised)
 
-    def __call__(self, stage: Stage) -> None:
-        new = self._stage is None or self._stage.name != stage.name
+    def __call__(self, stage: str, detail: str, done: int = 0, total: int = 0) -> None:
+        new = stage != self._stage
         if new:
             self._end_stage()
             self._stage_started_s = self.elapsed_s
-        self._stage = stage
-        total = max(stage.total, stage.done)
-        counted = f": {stage.done} files of about {total}" if stage.total else ""
-        self.update(f"{stage.name} {stage.detail}{counted}".strip(), stage.done, total or None, now=new)
+        self._stage, self._detail = stage, detail
+        files = max(total, done)
+        counted = f": {done} files of about {files}" if total else ""
+        self.update(f"{stage} {detail}{counted}", done, files or None, now=new)
 
     def _end_stage(self) -> None:
-        if self._stage is not None and self._bar is not None:
+        if self._stage and self._bar is not None:
             took_s = self.elapsed_s - self._stage_started_s
-            self.print(f"{took_s:6.1f} s  {self._stage.name}, {self._stage.detail}")
+            self.print(f"{took_s:6.1f} s  {self._stage}, {self._detail}")
 
 
 PANEL: Final = "Trust"
