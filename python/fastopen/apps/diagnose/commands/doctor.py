@@ -117,8 +117,7 @@ def _engines() -> Iterator[Check]:
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")
-        for check in check_program(program):
-            yield Check(check["name"], bool(check["ok"]), str(check["detail"]), str(check["remedy"]))
+        yield from (Check(**check) for check in check_program(program))
     except MachineError as error:
         yield Check("world program", False, error.message, error.remedy)
     try:
@@ -141,11 +140,8 @@ def _filled(text: str, indent: str, target: Console) -> str:
 
 def _print(checks: list[Check], target: Console) -> None:
     failed = sum(not check.ok for check in checks)
-    target.print(
-        f"This machine cannot run all experiments yet: {failed} missing.\n"
-        if failed
-        else "This machine can run fastopen.\n"
-    )
+    lacking = f"This machine cannot run all experiments yet: {failed} missing.\n"
+    target.print(lacking if failed else "This machine can run fastopen.\n")
     one_line = not target.is_terminal or target.width >= ONE_LINE_MIN
     width = max(len(check.name) for check in checks)
     for check in checks:
