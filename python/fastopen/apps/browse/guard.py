@@ -78,11 +78,6 @@ class Paging:
     number: int
     total: int
 
-    @classmethod
-    def within(cls, number: int, total: int) -> "Paging":
-        """Return page `number` of a list with `total` rows, or the nearest page that exists."""
-        return cls(max(1, min(number, -(-total // ROWS))), total)
-
     @property
     def start(self) -> int:
         """Return the index of the page's first row in the whole list, from 0."""
@@ -149,7 +144,6 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the selected run or load, which the query arguments `selected` and `selected_load` name."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -157,6 +151,10 @@ class Guarded(RequestHandler):
         """Return the query argument `name` if it is a number of up to nine digits, or else `default`."""
         text = self.get_query_argument(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+    def paging(self, total: int) -> Paging:
+        """Return the requested page of a list with `total` rows, or the nearest page that exists."""
+        return Paging(max(1, min(self.number("page", 1), -(-total // ROWS))), total)
 
     def link(self, *places: object, **arguments: object) -> str:
         """Return the URL with the path segments `places` and the query `arguments`. The URL also names the
@@ -183,7 +181,6 @@ class Guarded(RequestHandler):
         self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
 
     def show(self, template: str, **content: Any) -> None:
-        """Finish the response with the page that `template` renders from `content`."""
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:

@@ -37,7 +37,6 @@ UNSEEN: Final = "recorded only at the origins, so the waits of its requests are 
 
 
 def application(state: ServerState) -> Application:
-    """Return the web application, which maps patterns of URLs to the functions that answer requests."""
     run = r"/runs/([^/]+)"
     load = rf"{run}/loads/(\d{{1,9}})"
     answers: dict[str, Answer] = {
@@ -73,7 +72,6 @@ async def nowhere(_: Guarded, *__: str) -> None:
 
 
 async def asset_file(at: Guarded, name: str) -> None:
-    """Send the style sheet of all pages if `name` is `style.css`; otherwise send the script of all pages."""
     if name == "style.css":
         at.set_header("Content-Type", "text/css; charset=utf-8")
         at.finish(asset("report.css") + asset("browse.css", PACKAGE))
@@ -85,7 +83,7 @@ async def asset_file(at: Guarded, name: str) -> None:
 async def runs(at: Guarded) -> None:
     search = at.get_query_argument("q", "")
     found = [run for run in await at.kept.summaries() if _matches(run, search)]
-    paging = Paging.within(at.number("page", 1), len(found))
+    paging = at.paging(len(found))
     at.show(
         "runs.html.jinja",
         title="Runs",
@@ -139,7 +137,7 @@ async def one_run(at: Guarded, name: str) -> None:
         for cell in outline.cells
         if all(word in outline.cell_name(cell).casefold() for word in words)
     ]
-    paging = Paging.within(at.number("page", 1), len(cells))
+    paging = at.paging(len(cells))
     at.show(
         "run.html.jinja",
         title=outline.experiment.title or name,
@@ -201,7 +199,7 @@ async def loads(at: Guarded, name: str) -> None:
     listing = _listing(at, outline)
 
     def read(run: RunReader) -> tuple[Paging, list[LoadRow]]:
-        paging = Paging.within(at.number("page", 1), run.listed_count(listing))
+        paging = at.paging(run.listed_count(listing))
         return paging, run.listed(listing, paging.start, ROWS)
 
     paging, rows = await at.kept.read(name, read)

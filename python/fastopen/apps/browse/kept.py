@@ -32,7 +32,6 @@ class WorkerThreads:
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Run a function on one of the threads, and return its result or raise its exception."""
         async with self._free:
             ended: Future[Result] = Future()
             ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work continues
@@ -154,7 +153,6 @@ class Kept:
         return await self._small.get("counts", self.find(name), _opened(RunReader.counts))
 
     async def results(self, name: str) -> Results:
-        """Return the results of a run: medians, savings and confidence intervals."""
         return await self._large.get("results", self.find(name), _opened(collect))
 
     async def analysis(self, name: str) -> RunAnalysis:
@@ -172,7 +170,6 @@ class Kept:
         return await self._large.get("figures", self.find(name), drawn)
 
     async def side(self, name: str) -> Side:
-        """Return the data about a run that is needed to compare it with another run."""
         return await self._large.get("side", self.find(name), read_side)
 
 

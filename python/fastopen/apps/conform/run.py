@@ -77,8 +77,6 @@ def _make(work: Path, log: Path) -> None:
 
 
 class ScriptOutcome(StrEnum):
-    """The outcome of a packetdrill script on a kernel."""
-
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
