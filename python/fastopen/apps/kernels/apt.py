@@ -9,11 +9,13 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
+from fastopen.apps.kernels.sources import KernelSource
 from fastopen.common.errors import MachineError
 from fastopen.common.process import output_of
 from fastopen.engines.kernels import version_key
@@ -127,19 +129,6 @@ def _from_lines(text: str) -> Iterator[AptArchive]:
             yield AptArchive(entry["uri"], entry["suite"], signed[1].replace(",", " ") if signed else "")
 
 
-@dataclass(frozen=True)
-class Package:
-    """A source package that apt offers, such as `linux-source-7.3` in version `7.3.4-1`."""
-
-    name: str
-    version: str
-
-    @property
-    def series(self) -> tuple[int, ...]:
-        """Return the version in the package's name, such as (7, 3)."""
-        return version_key(self.name.rsplit("-", 1)[1])
-
-
 class Apt:
     """The program apt, with its lists and downloads in `folder`. Methods raise MachineError if apt fails."""
 
@@ -150,34 +139,35 @@ class Apt:
         for name in ("state/lists/partial", "cache/archives/partial", "sources"):
             (folder / name).mkdir(parents=True)
 
-    def newest(self, series: str | None = None) -> Package:
+    def newest(self, series: str | None = None) -> KernelSource:
         """Return the newest source package that apt offers, or the newest of `series`, such as `6.12`."""
         known = machine_archives()
         if not known:
             raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
         message = ""
-        offered: list[Package] = []
-        chosen: Package | None = None
+        offered: dict[tuple[int, ...], tuple[str, str]] = {}
+        chosen: tuple[int, ...] | None = None
         for archives in rounds(known, codename()):
             message = self._update(archives) or message
             offered = self._offered()
-            meant = [p for p in offered if series is None or p.series == version_key(series)[:2]]
-            chosen = max(meant, key=lambda package: package.series, default=None)
-            if chosen and (series or chosen.series >= FAST_SINCE):
+            meant = [one for one in offered if series is None or one == version_key(series)[:2]]
+            chosen = max(meant, default=None)
+            if chosen and (series or chosen >= FAST_SINCE):
                 break
         if chosen:
-            return chosen
+            name, version = offered[chosen]
+            return KernelSource(name, version, f"{name} {version}", partial(self.download, name, version))
         if series and offered:
-            names = ", ".join(sorted({".".join(map(str, p.series)) for p in offered}))
+            names = ", ".join(sorted(".".join(map(str, one)) for one in offered))
             raise MachineError(f"apt offers no source of Linux {series}; it offers {names}", GIVE_SOURCE)
         why = message or "no archive of this machine has a package linux-source-*"
         raise MachineError(f"apt found no kernel source: {why}", f"check the network, or {GIVE_SOURCE}")
 
-    def download(self, package: Package) -> Path:
-        done = self._run("apt-get", "download", f"{package.name}={package.version}")
+    def download(self, name: str, version: str) -> Path:
+        done = self._run("apt-get", "download", f"{name}={version}")
         found = sorted(self._folder.glob("*.deb"))
         if done.returncode or not found:
-            raise MachineError(f"apt could not fetch {package.name}: {_complaint(done.stderr)}", GIVE_SOURCE)
+            raise MachineError(f"apt could not fetch {name}: {_complaint(done.stderr)}", GIVE_SOURCE)
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
@@ -187,12 +177,13 @@ class Apt:
         done = self._run("apt-get", "update")
         return _complaint(done.stderr) if done.returncode else ""
 
-    def _offered(self) -> list[Package]:
+    def _offered(self) -> dict[tuple[int, ...], tuple[str, str]]:
+        """Map the series of each source package, such as (7, 3), to its name and version."""
         names = self._run("apt-cache", "pkgnames", "linux-source-").stdout.split()
         # `policy` prints the versions that apt would install: none if the machine's pins forbid a package.
         policy = self._run("apt-cache", "policy", *filter(PACKAGE.match, names)).stdout
         found = _CANDIDATE.findall(policy)
-        return [Package(name, version) for name, version in found if version != "(none)"]
+        return {version_key(name): (name, version) for name, version in found if version != "(none)"}
 
     def _run(self, program: str, *arguments: str) -> CompletedProcess[str]:
         folders = {

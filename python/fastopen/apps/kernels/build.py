@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Final, Protocol
 
@@ -22,7 +21,7 @@ from typer import Option
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
-from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out
+from fastopen.apps.kernels.sources import given_source, link_that_leads_out
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs, errors_in
 from fastopen.engines.kernel_recipe import Recipe, is_built_from, read_recipe
@@ -159,10 +158,7 @@ def _build(
         source = given_source(request.source)
     else:
         watch("asking apt", "for the newest kernel source")
-        apt = Apt(work / "apt")
-        offered = apt.newest(request.series)
-        identity = f"{offered.name} {offered.version}"
-        source = KernelSource(offered.name, offered.version, identity, partial(apt.download, offered))
+        source = Apt(work / "apt").newest(request.series)
     inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
