@@ -144,25 +144,23 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        load = self.number("selected_load", -1)
-        return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
+        return Selected(self.get_query_argument("selected", ""), self.number("selected_load"))
 
-    def number(self, name: str, default: int) -> int:
-        """Return the query argument `name` if it is a number of up to nine digits, or else `default`."""
+    def number(self, name: str) -> int | None:
+        """Return the query argument `name` if it is a number of up to nine digits, or else None."""
         text = self.get_query_argument(name, "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
     def paging(self, total: int) -> Paging:
         """Return the requested page of a list with `total` rows, or the nearest page that exists."""
-        return Paging(max(1, min(self.number("page", 1), -(-total // ROWS))), total)
+        return Paging(max(1, min(self.number("page") or 1, -(-total // ROWS))), total)
 
     def link(self, *places: object, **arguments: object) -> str:
         """Return the URL with the path segments `places` and the query `arguments`. The URL also names the
         run or load that the user has selected, unless `arguments` select another."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
-            arguments |= {"selected": self.selected.run}
-            arguments |= {} if self.selected.load is None else {"selected_load": self.selected.load}
+            arguments |= {"selected": self.selected.run, "selected_load": self.selected.load}
         asked = {
             name: os.fsencode(str(value)) for name, value in arguments.items() if value not in (None, "")
         }

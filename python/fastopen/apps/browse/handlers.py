@@ -217,11 +217,11 @@ async def loads(at: Guarded, name: str) -> None:
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
     order = at.get_query_argument("order", "written")
-    cell = at.number("cell", -1)
-    if cell >= len(outline.cells):
+    cell = at.number("cell")
+    if cell is not None and cell >= len(outline.cells):
         raise HTTPError(404, f"the run has no cell {cell}")
     return Listing(
-        cell=None if cell < 0 else cell,
+        cell=cell,
         valid={"yes": True, "no": False}.get(at.get_query_argument("valid", "")),
         search=at.get_query_argument("q", ""),
         order=next((one for one in ORDERS if one == order), "written"),
@@ -275,8 +275,8 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
-    one = await _load(at, first, at.number("a_load", 0))
-    return (first, one), (second, await _load(at, second, at.number("b_load", 0)))
+    one = await _load(at, first, at.number("a_load") or 0)
+    return (first, one), (second, await _load(at, second, at.number("b_load") or 0))
 
 
 async def loads_compared(at: Guarded) -> None:
@@ -322,7 +322,7 @@ async def runs_compared(at: Guarded) -> None:
     """Show the comparison of two runs, as `fastopen compare` prints it."""
     names = at.get_query_argument("a"), at.get_query_argument("b")
     limits = at.get_query_argument("limit", "").strip()
-    if not at.is_part and not at.number("whole", 0):
+    if not at.is_part and not at.number("whole"):
         at.show("compare.html.jinja", title="Two runs compared", names=names, limit=limits)
         return
     asked = [parse_limit(text) for text in filter(None, limits.split(","))]
