@@ -163,11 +163,9 @@ class Kept:
 
     async def figures(self, name: str) -> dict[str, Figure]:
         analysis = await self.analysis(name)
-
-        def drawn(_: Path) -> dict[str, Figure]:
-            return {figure.name: figure for figure in overview_figures(analysis)}
-
-        return await self._large.get("figures", self.find(name), drawn)
+        return await self._large.get(
+            "figures", self.find(name), lambda _: {one.name: one for one in overview_figures(analysis)}
+        )
 
     async def side(self, name: str) -> Side:
         return await self._large.get("side", self.find(name), read_side)
