@@ -120,10 +120,8 @@ class Transfer:
 
     def record(self, page: Page, watch: Watch) -> ImportedPage:
         """Load the page once over the network `before`, and return the page imported from that load's HAR."""
-        once = self.loads.run(
-            ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
-        )
-        with once as run:
+        client = {"kind": CHROMIUM.label}
+        with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
             if run.results.cells[0].plt_ms_median is None:
                 why = "; ".join(f"{one.kind}: {one.example}" for one in run.results.cells[0].reasons)
                 raise InputError(f"its load over the first network is invalid: {why}", page.name)
