@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
 from fastopen.apps.record.har import Loaded
-from fastopen.apps.record.wacz import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError, pip_install
 from fastopen.contract.client_kinds import CHROMIUM
@@ -59,7 +58,7 @@ class Recorder(Closing):
             message = "recording needs playwright, which is not installed"
             raise MachineError(message, pip_install("playwright")) from None
         self._insecure, self._netlog = insecure, netlog
-        logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
+        logged = [] if netlog is None else [f"--log-net-log={netlog}", "--net-log-capture-mode=Everything"]
         chromium = CHROMIUM.find()
         # Chromium's sandbox does not work for root.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from fastopen.apps.record.har import Loaded, har_of
 
-ARGUMENTS: Final = ("--log-net-log={}", "--net-log-capture-mode=Everything")
 _BEGIN: Final = 1
 _REQUEST_HEADERS: Final = (
     "HTTP_TRANSACTION_SEND_REQUEST_HEADERS",
