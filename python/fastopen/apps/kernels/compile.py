@@ -140,9 +140,8 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
         try:
             run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
         except StepFailedError:
-            raise MachineError(
-                f"the patch {path.name} does not apply to this source", "use another version of Linux"
-            ) from None
+            message = f"the patch {path.name} does not apply to this source"
+            raise MachineError(message, "use another version of Linux") from None
 
 
 def kernel_version(tree: Path) -> str:

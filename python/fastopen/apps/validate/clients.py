@@ -193,9 +193,8 @@ def _print(found: list[ClientComparison]) -> None:
     median_percent = _median_percent(found)
     if median_percent is not None:
         counted = sum(one.difference_percent is not None for one in found)
-        screen.print(
-            Text(f"Page load times are {median_percent:.1f} % apart in the median of {counted} loads.")
-        )
+        line = f"Page load times are {median_percent:.1f} % apart in the median of {counted} loads."
+        screen.print(Text(line))
     legend = (
         "missing: requested only by the loader; extra: only by Chromium; unlike: not as the page has it,"
         " since the bodies have no room. apart: Chromium less loader."

@@ -77,10 +77,8 @@ def _check_setting() -> int:
         raise MachineError(f"/proc/sys/{SETTING.replace('.', '/')} cannot be read", remedy)
     value = int(text)
     if not value & 1:
-        raise MachineError(
-            f"{SETTING} is {value}, so Fast Open is off for clients",
-            f"as root: sysctl -w {SETTING}={value | 1}",
-        )
+        message = f"{SETTING} is {value}, so Fast Open is off for clients"
+        raise MachineError(message, f"as root: sysctl -w {SETTING}={value | 1}")
     return value
 
 
