@@ -1,11 +1,13 @@
 """Check that URLs have the format that pages require, and convert other URLs into this format."""
 
 import re
-from contextlib import suppress
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
+
+from pydantic import ValidationError
+from pydantic_core import Url
 
 # All characters that the URL standard leaves unescaped in a path or query, and `%`, which starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
@@ -13,7 +15,6 @@ _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]{{2,45}}\])\Z")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 # Browsers treat an escaped dot in such segments as a dot.
 _DOT: Final = re.compile(r"%2e", re.IGNORECASE)
 _DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
@@ -139,30 +140,14 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _canonical(host: str) -> str | None:
-    """Convert a host in lower case into the URL standard's form (https://url.spec.whatwg.org/#host-parsing).
-    Convert international names to Punycode. Remove a final dot, which certificates do not contain. Return
-    None for invalid hosts, such as invalid Punycode, and for short IPv4 addresses such as 127.1."""
-    with suppress(ValueError):  # also UnicodeError, its subclass
-        if not host.isascii():
-            host = host.encode("idna").decode("ascii").lower()
-        if host.startswith("["):
-            address = IPv6Address(host.strip("[]"))
-            mapped = address.ipv4_mapped
-            if mapped is None:
-                return f"[{address.compressed}]"
-            high, low = divmod(int(mapped), 0x10000)
-            return f"[::ffff:{high:x}:{low:x}]"
-        host = host.removesuffix(".")
-        labels = host.split(".")
-        if _NUMBER.match(labels[-1]):
-            return str(IPv4Address(host))
-        for label in labels:
-            if label.startswith("xn--"):
-                plain = label.removeprefix("xn--").encode().decode("punycode")
-                if plain.isascii() or not plain.isprintable():
-                    return None
-        return host
-    return None
+    """Convert a host into the URL standard's form (https://url.spec.whatwg.org/#host-parsing), with Punycode
+    for international names. Remove a final dot, which certificates do not contain. Return None for an invalid
+    host, such as one with invalid Punycode."""
+    try:
+        url = Url(f"http://{host}/")
+    except ValidationError:
+        return None
+    return (url.host or "").removesuffix(".") if url.path == "/" else None
 
 
 def _escaped(text: str) -> str:

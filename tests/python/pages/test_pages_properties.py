@@ -150,5 +150,22 @@ def test_dot_segments_are_removed_as_browsers_do(path: str, expected: str) -> No
     assert urls.cleaned(f"//b.test{path}", base="http://a.test/") == f"http://b.test{expected}"
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("B\u00fccher.example.", "xn--bcher-kva.example"),
+        ("fa\u00df.de", "xn--fa-hia.de"),
+        ("0x7f.1", "127.0.0.1"),
+        ("[::FFFF:1.2.3.4]", "[::ffff:102:304]"),
+        ("%61.test", "a.test"),
+        ("xn--a", None),
+        ("1.2.3.4.5", None),
+        ("a..b", None),
+    ],
+)
+def test_a_host_gets_the_form_of_the_url_standard(host: str, expected: str | None) -> None:
+    assert urls.cleaned(f"http://{host}/x") == (expected and f"http://{expected}/x")
+
+
 def test_a_lone_surrogate_in_a_path_begins_no_query() -> None:
     assert urls.cleaned("http://a.test/x\ud800y") == "http://a.test/x%EF%BF%BDy"
