@@ -174,9 +174,9 @@ class Tcp(Part):
     """`net.ipv4.tcp_slow_start_after_idle` of both ends: true if the congestion window shrinks, but not below
     its initial size, when a connection sends nothing for longer than its retransmission timeout."""
     blackhole_timeout_s: Annotated[int, Field(ge=0, le=86_400)] = 0
-    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end stops TFO after
-    data in a SYN was accepted and no segment followed. 0: no detection. Each load begins without a suspected
-    black hole."""
+    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end opens connections
+    without TFO after it suspected a black hole (docs/paths.md). 0: no detection. Each load begins without a
+    suspected black hole."""
     client_fastopen: Literal["0x1", "0x5"] = "0x1"
     """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs requires a cookie. `0x5`:
     the first SYN of each connection has data, but neither a cookie nor a cookie request."""
