@@ -48,7 +48,7 @@ fn main() {
 }
 
 fn run() {
-    println!("| what | measured | to reach |\n|---|---|---|");
+    println!("| what | measured | goal |\n|---|---|---|");
     let chosen: Vec<_> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let parts: [(&str, fn()); 7] = [
         ("round-trips", round_trips),
