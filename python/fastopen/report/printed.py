@@ -160,7 +160,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
     if note := spread_note(experiment, results.cells):
         yield note
     compared = (cell for cell in results.cells if cell.improvement_percent is not None)
-    if any(cell.pairs < FULL_MIN and not cell.deterministic for cell in compared):
+    if any(cell.pairs < FULL_MIN and not cell.deterministic and not cell.varied for cell in compared):
         yield (
             f"With fewer than {FULL_MIN} repeats, a bracket is the range of all pairs. It contains the true"
             f" median with 75 % (3 pairs), 88 % (4) or 94 % (5); with {FULL_MIN} it is a 95 % interval."

@@ -258,11 +258,13 @@ def _of_each(
 
 def interval_percent(result: CellResult) -> str:
     """Return the confidence level of the saving's interval, such as `95 %`. If the interval is a range of
-    savings with sampled inputs, return the share of savings within it. Empty if there is no interval."""
+    savings with sampled inputs, return the share of savings within it, such as `90 %`, or `all`. Empty if
+    there is no interval."""
     if result.deterministic or result.interval is None:
         return ""
-    of_range = result.varied and result.pairs >= FULL_MIN
-    return f"{90 if of_range else round(100 * result.confidence)}{NBSP}%"
+    if result.varied:
+        return f"90{NBSP}%" if result.pairs >= FULL_MIN else "all"
+    return f"{round(100 * result.confidence)}{NBSP}%"
 
 
 def column_notes(results: Results) -> Iterator[str]:

@@ -197,6 +197,6 @@ def _print(found: list[ClientComparison]) -> None:
         screen.print(Text(line))
     legend = (
         "missing: requested only by the loader; extra: only by Chromium; unlike: not as the page has it,"
-        " since the bodies have no room. apart: Chromium less loader."
+        " since the bodies have no room. apart: Chromium minus loader."
     )
     screen.print(Text(legend, style="dim"))

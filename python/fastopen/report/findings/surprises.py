@@ -80,10 +80,10 @@ def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
         secure = [resource.encrypted for resource in results.pages[pages[0]].resources]
     what = "pages" if len(pages) > 1 else "requests of the page"
     which = "All" if all(secure) else f"{sum(secure)} of {len(secure)}"
-    yield (
-        f"{which} {what} are https, and are loaded in cleartext here (--transports tls,tls+tfo loads them"
-        " over TLS, --http 2 over HTTP/2)."
-    )
+    # An external server works only without TLS.
+    servers = any(setup.origins.server for setup in results.experiment.setups)
+    remedy = "" if servers else " (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)"
+    yield f"{which} {what} are https, and are loaded in cleartext here{remedy}."
 
 
 def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
