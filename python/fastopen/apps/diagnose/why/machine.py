@@ -74,11 +74,11 @@ def read_machine() -> Machine:
     keys = sysctl(KEY)
     key = None if keys is None else "none" if set(keys.split(",")) <= {NO_KEY} else "set"
     if key is None:
-        unseen.append(f"{KEY} (run as root)")
+        unseen.append(f"{KEY} (needs root outside a container)")
     listeners = tuple(_listeners())
     hidden = sum(listener.queue is None for listener in listeners)
     if hidden:
-        unseen.append(f"TFO queues of {plural(hidden, 'listener')} (run as root)")
+        unseen.append(f"TFO queues of {plural(hidden, 'listener')} (needs root outside a container)")
     cookies = _cookies()
     if cookies is None:
         unseen.append("cookies of the kernel (install iproute2)")

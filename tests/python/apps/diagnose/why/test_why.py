@@ -169,8 +169,8 @@ def test_what_this_user_may_not_look_into_is_named(monkeypatch: pytest.MonkeyPat
         seen = read_machine()
     assert all(listener.queue is None for listener in seen.listeners)
     key, queues, cookies = seen.unseen
-    assert "run as root" in key
-    assert "(run as root)" in queues
+    assert "needs root" in key
+    assert "(needs root outside a container)" in queues
     assert "iproute2" in cookies
     assert isinstance(diagnose(seen, {}), Sequence)
 
