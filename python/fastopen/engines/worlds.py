@@ -78,11 +78,7 @@ class BodiesFile(Closing):
             return job
         name = job.page.name
         if name not in self._pages:
-            resources = tuple(
-                resource.model_copy(update=offsets.get(index, {}))
-                for index, resource in enumerate(job.page.resources)
-            )
-            self._pages[name] = job.page.model_copy(update={"resources": resources})
+            self._pages[name] = job.page.changed(offsets)
         origins = job.origins.model_copy(update={"bodies_file": f"/proc/self/fd/{self._file.fileno()}"})
         return job.model_copy(update={"page": self._pages[name], "origins": origins})
 

@@ -204,14 +204,15 @@ class Page(BaseModel):
     def with_explanation(self, explanation: Explanation) -> Page:
         """Return a copy of the page without alternative `explanations`. Its resources have the server think
         times and reference positions of `explanation`."""
-        changed = zip(
-            self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
-        )
-        resources = tuple(
-            one.model_copy(update={"server_think_us": think_us, "initiator_at_bytes": at_bytes})
-            for one, think_us, at_bytes in changed
-        )
-        return self.model_copy(update={"resources": resources, "explanations": ()})
+        values = zip(explanation.server_think_us, explanation.initiator_at_bytes, strict=True)
+        changes = {n: {"server_think_us": us, "initiator_at_bytes": at} for n, (us, at) in enumerate(values)}
+        return self.changed(changes).model_copy(update={"explanations": ()})
+
+    def changed(self, changes: Mapping[int, Mapping[str, object]]) -> Page:
+        """Return a copy of the page with other values of some fields of its resources. `changes` maps indices
+        of resources to values keyed by field, which are not validated."""
+        resources = tuple(one.model_copy(update=changes.get(n)) for n, one in enumerate(self.resources))
+        return self.model_copy(update={"resources": resources})
 
     def hosts(self) -> tuple[str, ...]:
         """Return the host names, in the order of their first resources."""

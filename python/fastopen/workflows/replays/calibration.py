@@ -224,7 +224,7 @@ def _think_times(page: Page) -> dict[int, int]:
 
 
 def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
-    return _changed(page, {index: {"server_think_us": us} for index, us in think_times.items()})
+    return page.changed({index: {"server_think_us": us} for index, us in think_times.items()})
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
@@ -290,11 +290,4 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         # None means the end of the body, which frees the connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
-    return _changed(page, changes)
-
-
-def _changed(page: Page, changes: Mapping[int, Mapping[str, int | None]]) -> Page:
-    resources = tuple(
-        resource.model_copy(update=changes.get(index, {})) for index, resource in enumerate(page.resources)
-    )
-    return page.model_copy(update={"resources": resources})
+    return page.changed(changes)

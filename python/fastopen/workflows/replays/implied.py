@@ -295,11 +295,9 @@ def _with_fitting_trips(
             fits = max(0.0, exchange.end - exchange.first_byte - on_the_link) / rounds
             trips[resource.host] = min(trips[resource.host], fits)
     shorter = {host: ms - trips[host] for host, ms in recording.round_trip_ms.items()}
-    resources = tuple(
-        one.model_copy(update={"server_think_us": one.server_think_us + _us(shorter[one.host])})
-        for one in page.resources
-    )
-    return page.model_copy(update={"resources": resources}), replace(recording, round_trip_ms=trips)
+    think_us = (one.server_think_us + _us(shorter[one.host]) for one in page.resources)
+    page = page.changed({n: {"server_think_us": us} for n, us in enumerate(think_us)})
+    return page, replace(recording, round_trip_ms=trips)
 
 
 def _as_recorded(
