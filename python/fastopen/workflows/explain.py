@@ -14,12 +14,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
 from fastopen.contract import Job
 from fastopen.engines import VirtualEngine, find_program, kernels
-from fastopen.experiments import (
-    BASELINE,
-    ArmName,
-    PublishedCell,
-    derive_seed,
-)
+from fastopen.experiments import BASELINE, ArmName, PublishedCell, derive_seed
 from fastopen.experiments.rigs import Fitted, Rig, RigSpace
 from fastopen.pages import Page, load_chosen
 from fastopen.workflows.engines import maker_of
