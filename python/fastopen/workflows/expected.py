@@ -9,7 +9,6 @@ from fastopen.common.resources import packaged_file
 from fastopen.engines import kernels
 from fastopen.experiments import Experiment, make_plan
 from fastopen.pages import load_chosen
-from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.run import Watch, run_in_memory
 
 FILE: Final = "expected.csv"
@@ -26,7 +25,8 @@ def measured(
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
-        taken = {row.cell: record.plt_ns if record.valid else None for row, record in last_records(run.store)}
+        last = (load for load in run.store.loads() if not load.superseded)
+        taken = {load.cell: load.plt_ns if load.valid else None for load in last}
     return {
         (experiment.name, cell.page, str(cell.network), str(cell.setup), cell.arm.name): taken.get(cell.index)
         for cell in plan.cells
