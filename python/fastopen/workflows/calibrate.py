@@ -72,11 +72,13 @@ class _Recording:
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
         return cache_folder(FOLDER) / f"{digest}.json"
 
-    def take(self, records: Sequence[LoadRecord] | None) -> None:
+    def take(self, records: Sequence[LoadRecord]) -> None:
         """Continue the search for server think times with the records of the loads that it requested, one for
-        each page in `wanted`. If `records` is None, the time limit was reached: end the search."""
-        self.loads += len(records or ())
+        each page in `wanted`. If any is missing, the time limit was reached: end the search."""
         try:
+            if len(records) < len(self.wanted):
+                self._searching.throw(TimeoutError)
+            self.loads += len(records)
             self.wanted = self._searching.send(records)
         except StopIteration as stopped:
             self.found = stopped.value
@@ -167,9 +169,8 @@ def _search(
             with closing(engine.run(jobs, {}, left_s)) as events:
                 records = {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
         for number, recording in enumerate(open_):
-            of_one = [records.get(f"{number}:{at}") for at in range(len(recording.wanted))]
-            whole = [one for one in of_one if one is not None]
-            recording.take(whole if len(whole) == len(of_one) else None)
+            of_one = (records.get(f"{number}:{at}") for at in range(len(recording.wanted)))
+            recording.take([one for one in of_one if one is not None])
             watch(recording)
 
 

@@ -30,9 +30,9 @@ AS_LIKELY: Final = 1.0
 CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
-Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
+Loads = Generator[Sequence[Page], Sequence[LoadRecord], "Calibration"]
 """A generator that yields pages to load over the recorder's network. After each yield, it receives a record
-of each page's load, or None if the time limit is reached. It returns the calibration."""
+of each page's load, or a TimeoutError is thrown into it. It returns the calibration."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Misfit:
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
     """Search for the server think times, as few as possible, that make loads of a page over the network of
     its recorder take about the recorded times (`exchanges`). `page` is the page as imported. This generator
-    yields pages to load, receives records of their loads (None at the time limit), and returns the result."""
+    yields pages to load, receives records of their loads, and returns the result, also on a TimeoutError."""
     # If a queue delays a response, the think time cannot be seen, and all think times together determine
     # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
     # and from the longest possible ones downwards.
@@ -75,7 +75,7 @@ def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loa
     try:
         yield from _search_both_ends(search, page, alone(exchanges))
         yield from _remove_needless(search)
-    except _OutOfTimeError:
+    except TimeoutError:
         complete = False
     found = search.explained()
     return Calibration(page if found is None else found, complete=complete, found=found is not None)
@@ -92,10 +92,6 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
     except StopIteration as stopped:
         found: Calibration = stopped.value
         return found.page
-
-
-class _OutOfTimeError(Exception):
-    """Raised in the search for server think times if the time limit for page loads is reached."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +116,8 @@ class _Search:
         self._exchanges = exchanges
         self.tried: list[_Tried] = []
 
-    def load(self, *pages: Page) -> Generator[Sequence[Page], Sequence[LoadRecord] | None, list[_Tried]]:
+    def load(self, *pages: Page) -> Generator[Sequence[Page], Sequence[LoadRecord], list[_Tried]]:
         records = yield pages
-        if records is None:
-            raise _OutOfTimeError
         tried = []
         for page, record in zip(pages, records, strict=True):
             found = misfit(page, self._exchanges, record)
@@ -159,7 +153,7 @@ def spread(count: int, most: int) -> list[int]:
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
 
 
-_Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
+_Steps = Generator[Sequence[Page], Sequence[LoadRecord], None]
 
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:

@@ -187,7 +187,7 @@ def test_what_was_found_counts_where_time_is_over() -> None:
     loads = search_think_times(imported, recorded(true))
     next(loads)
     with pytest.raises(StopIteration) as stopped:
-        loads.send(None)
+        loads.throw(TimeoutError)
     assert stopped.value.value.page == imported
     assert not stopped.value.value.complete
     loads = search_think_times(imported, recorded(true))
@@ -195,7 +195,7 @@ def test_what_was_found_counts_where_time_is_over() -> None:
     for _ in range(3):
         wanted = loads.send([over_a_link(one) for one in wanted])
     with pytest.raises(StopIteration) as stopped:
-        loads.send(None)
+        loads.throw(TimeoutError)
     found: Page = stopped.value.value.page
     assert over_a_link(found).requests == over_a_link(true).requests
 
