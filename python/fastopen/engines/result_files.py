@@ -78,38 +78,26 @@ class FolderFiles:
                 raise DamagedResultError("not a regular file")
             return file.read(limit)
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a new file atomically, and return True. If the file exists, do nothing and return False."""
+    def write(self, name: str, data: bytes, *, replace: bool = False) -> bool:
+        """Write a file atomically, and return True. If it exists, and `replace` is False, return False."""
         path = self._path(name)
-        if path.exists():
+        if not replace and path.exists():
             return False
-        new = self._temporary(path, data)
-        try:
-            os.link(new, path)  # atomic on local disks and on NFS
-        except FileExistsError:
-            return False
-        except PermissionError:  # a file system without hard links
-            os.replace(new, path)
-        finally:
-            with suppress(FileNotFoundError):
-                new.unlink()
-        return True
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write a file atomically, replacing an existing file."""
-        path = self._path(name)
-        os.replace(self._temporary(path, data), path)
-
-    def _temporary(self, path: Path, data: bytes) -> Path:
-        new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
         path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
         try:
             new.write_bytes(data)
-        except BaseException:
+            if not replace:
+                with suppress(PermissionError):  # a file system without hard links
+                    os.link(new, path)  # atomic on local disks and on NFS
+                    return True
+            os.replace(new, path)
+        except FileExistsError:
+            return False
+        finally:
             with suppress(OSError):
                 new.unlink()
-            raise
-        return new
+        return True
 
     def remove(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
@@ -122,13 +110,11 @@ class FolderFiles:
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            continue
-                        with suppress(FileNotFoundError):  # another process may remove files meanwhile
-                            found = entry.stat(follow_symlinks=False)
-                            yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
+                for path in folder.iterdir():
+                    with suppress(FileNotFoundError):  # another process may remove files meanwhile
+                        found = path.lstat()
+                        if not stat.S_ISDIR(found.st_mode):
+                            yield KeptFile(f"{folder.name}/{path.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names of files and folders in a folder of the store; [] if the folder is missing."""
@@ -168,19 +154,9 @@ class RemoteFiles:
             data: bytes = self._system.cat_file(self._path(name), start=0, end=limit)
         return data
 
-    def create(self, name: str, data: bytes) -> bool:
-        try:
-            self._write(name, data, "create")
-        except FileExistsError:
-            return False
-        return True
-
-    def replace(self, name: str, data: bytes) -> None:
-        self._write(name, data, "overwrite")
-
-    def _write(self, name: str, data: bytes, mode: str) -> None:
-        path = self._path(name)
-        with _os_errors():
+    def write(self, name: str, data: bytes, *, replace: bool = False) -> bool:
+        path, mode = self._path(name), "overwrite" if replace else "create"
+        with suppress(FileExistsError), _os_errors():
             try:
                 self._system.pipe_file(path, data, mode=mode)
             except FileNotFoundError:
@@ -190,6 +166,8 @@ class RemoteFiles:
                     with suppress(FileExistsError, NotImplementedError):
                         self._system.mkdir(folder, create_parents=False)
                 self._system.pipe_file(path, data, mode=mode)
+            return True
+        return False
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError), _os_errors():

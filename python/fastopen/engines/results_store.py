@@ -179,7 +179,7 @@ class ResultsStore:
                 mark = b""
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
                     raise InputError("is not empty and not a store", self.place, "use a new folder") from None
-                self.files.create(MARK, f"{FORMAT}\n".encode())
+                self.files.write(MARK, f"{FORMAT}\n".encode())
             except DamagedResultError:
                 mark = b"?"
         if mark not in (b"", FORMAT.encode()):
@@ -208,11 +208,11 @@ class ResultsStore:
             if self.files.exists(f"{DISPUTED}/{result.key}.kept"):
                 return
             stored = None
-            if not self.files.create(name, data):
+            if not self.files.write(name, data):
                 try:
                     stored = read_result(self.files, name)
                 except DamagedResultError:
-                    self.files.replace(name, data)
+                    self.files.write(name, data, replace=True)
             if stored is None:
                 self.written += len(result.records) - 1
             elif stored != result:
@@ -226,7 +226,7 @@ class ResultsStore:
         job there, so that neither is used. Return the paths or URLs of both files. May raise OSError."""
         names = f"{DISPUTED}/{stored.key}.kept", f"{DISPUTED}/{stored.key}.again"
         for name, result in zip(names, (stored, new), strict=True):
-            self.files.replace(name, result.packed())
+            self.files.write(name, result.packed(), replace=True)
         self.files.remove(self.name(stored.key))
         return f"{self.place}/{names[0]}", f"{self.place}/{names[1]}"
 

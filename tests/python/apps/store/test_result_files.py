@@ -46,15 +46,15 @@ def test_a_file_appears_whole_and_once(place: str) -> None:
     assert not files.exists("ab/abc")
     with pytest.raises(FileNotFoundError):
         files.read("ab/abc", 10)
-    assert files.create("ab/abc", b"first")
-    assert not files.create("ab/abc", b"second")
+    assert files.write("ab/abc", b"first")
+    assert not files.write("ab/abc", b"second")
     assert files.exists("ab/abc")
     assert (files.read("ab/abc", 100), files.read("ab/abc", 3)) == (b"first", b"fir")
-    files.replace("ab/abc", b"third")
+    files.write("ab/abc", b"third", replace=True)
     assert files.read("ab/abc", 100) == b"third"
-    files.replace("cd/cde", b"")
-    files.create("disputed/x.kept", b"x")
-    files.create("mark", b"m")
+    files.write("cd/cde", b"", replace=True)
+    files.write("disputed/x.kept", b"x")
+    files.write("mark", b"m")
     kept = [*files.kept()]
     assert [(file.name, file.bytes, file.unfinished) for file in kept] == [
         ("ab/abc", 5, False),
@@ -72,7 +72,7 @@ def test_of_writers_at_once_one_is_first(place: str) -> None:
     files = files_at(place)
     first: list[bool] = []
     threads = [
-        threading.Thread(target=lambda: first.append(files.create("ab/abc", b"same"))) for _ in range(8)
+        threading.Thread(target=lambda: first.append(files.write("ab/abc", b"same"))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -107,7 +107,7 @@ def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
     assert not store.files.exists(store.name(key))
     assert facts(store).disputed == 1
     first, *_ = store.files.kept()
-    store.files.replace(first.name, b"torn")
+    store.files.write(first.name, b"torn", replace=True)
     assert facts(store).damaged == 1
     assert prune(store, 4e9) == (1, 4)
     left = len(jobs()) - 2
@@ -115,7 +115,7 @@ def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
 
 
 def test_what_is_no_store_is_left_alone(place: str) -> None:
-    files_at(place).create("my/file", b"mine")
+    files_at(place).write("my/file", b"mine")
     with pytest.raises(InputError, match="is not empty and not a store"):
         ResultsStore(place)
 
@@ -150,7 +150,7 @@ def test_folders_are_made_where_storage_has_them_but_no_bucket(monkeypatch: pyte
 
     monkeypatch.setattr(memory, "pipe_file", strict)
     monkeypatch.setattr(memory, "mkdir", lambda _, path, **__: made.append(path))
-    assert files_at("memory://bucket/a/store").create("ab/abc", b"x")
+    assert files_at("memory://bucket/a/store").write("ab/abc", b"x")
     assert made == ["/bucket/a", "/bucket/a/store", "/bucket/a/store/ab"]
     with pytest.raises(InputError, match="memory://misspelled: cannot be written"):
         ResultsStore("memory://misspelled")
