@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from rich.console import Console
@@ -24,54 +25,53 @@ PACE_AFTER_S: Final = 5.0
 LONGER: Final = 1.5
 
 
+@dataclass
 class LiveBar(Closing):
     """A progress bar on a terminal. Elsewhere, it prints a line every ten seconds. It shows nothing in the
     first `after_s` seconds, and nothing at all if `quiet` is True."""
 
-    def __init__(
-        self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
-    ) -> None:
-        self._console = console
-        self._quiet = quiet
-        self._clock = clock
-        self._started = self._last_line = clock()
-        self._after_s = after_s
-        self._bar: Progress | None = None
+    console: Console
+    quiet: bool
+    clock: Callable[[], float] = time.monotonic
+    after_s: float = 0.0
+    _bar: Progress | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self._last_line = self.clock()
 
     def close(self) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
     def print(self, line: str) -> None:
         """Print a line above the bar."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self.console.print(line, markup=False, soft_wrap=True)
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds since this bar was made."""
-        return self._clock() - self._started
+        return self.clock() - self._started
 
     def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
         """Show `done` of `total` steps, with `text`. `total` is None if it is unknown. Without a terminal,
         print `text` as a line, at most once in LINE_EVERY_S seconds unless `now` is True."""
-        if self._quiet or self.elapsed_s < self._after_s:
+        if self.quiet or self.elapsed_s < self.after_s:
             return
-        if self._console.is_terminal:
+        if self.console.is_terminal:
             if self._bar is None:
                 columns = (TimeElapsedColumn(), BarColumn(bar_width=24))
                 text_column = TextColumn("{task.description}", markup=False)
-                self._bar = Progress(*columns, text_column, console=self._console, transient=True)
+                self._bar = Progress(*columns, text_column, console=self.console, transient=True)
                 self._bar.add_task("")
                 self._bar.start()
             (task,) = self._bar.tasks
             task.total = total
             self._bar.update(task.id, completed=done, description=text)
-        elif now or self._clock() - self._last_line >= LINE_EVERY_S:
-            self._last_line = self._clock()
+        elif now or self.clock() - self._last_line >= LINE_EVERY_S:
+            self._last_line = self.clock()
             self.print(text)
 
 
+@dataclass(kw_only=True)
 class RunWatcher(LiveBar):
     """A progress bar of a run that also shows the estimated time left. The estimate comes from the prediction
     `pace` or, if it is None, from the mean time of a load so far. `limit` is the run's time limit, if any.
@@ -79,34 +79,21 @@ class RunWatcher(LiveBar):
     `expected_s` is the estimated duration that was printed before the run, or 0. If the run takes much
     longer, print a warning that ends with the result of `shorter(seconds)`: ways to shorten the run."""
 
-    def __init__(
-        self,
-        console: Console,
-        quiet: bool,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        pace: Pace | None = None,
-        expected_s: float = 0.0,
-        shorter: Callable[[float], str] | None = None,
-        limit: TimeLimit | None = None,
-    ) -> None:
-        super().__init__(console, quiet, clock)
-        self._limit = limit
-        self._pace = pace
-        self._expected_s = expected_s
-        self._shorter = None if quiet else shorter
+    pace: Pace | None = None
+    expected_s: float = 0.0
+    shorter: Callable[[float], str] | None = None
+    limit: TimeLimit | None = None
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show the progress after an event of the run."""
         reported = progress.done + progress.repeated
         left_s = self.elapsed_s * progress.left / reported if reported else None
-        if self._pace is not None:
+        if self.pace is not None:
             if progress.finished is not None:
-                self._pace.finished(progress.finished.job, progress.finished.id)
+                self.pace.finished(progress.finished.job, progress.finished.id)
             # `pace` covers only first attempts. After these, only repetitions of invalid loads remain.
-            left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.loads else left_s
-        if self._limit is not None and left_s is not None:
-            left_s = min(left_s, self._limit.left_s)
+            left_s = self.pace.left_s(self.elapsed_s) if progress.done < progress.loads else left_s
+        if self.limit is not None and left_s is not None:
+            left_s = min(left_s, self.limit.left_s)
         if left_s is not None and reported >= PACE_LOADS and self.elapsed_s >= PACE_AFTER_S:
             self._warn(progress, self.elapsed_s + left_s)
         left = "" if left_s is None else f", {shown_duration(left_s)} left"
@@ -116,12 +103,11 @@ class RunWatcher(LiveBar):
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
         """Warn, at most once, if the estimated duration `total_s` is much longer than the user expects."""
-        if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
-            all_loads = (
-                f"{progress.loads:,} loads take {shown_duration(total_s)} at the pace of the first loads"
-            )
-            self.print(f"{all_loads}{self._shorter(total_s)}")
-        self._shorter = None
+        long = total_s >= max(ANNOUNCED_S, LONGER * self.expected_s)
+        if long and self.shorter is not None and not self.quiet:
+            words = f"loads take {shown_duration(total_s)} at the pace of the first loads"
+            self.print(f"{progress.loads:,} {words}{self.shorter(total_s)}")
+        self.shorter = None
 
 
 @contextmanager
