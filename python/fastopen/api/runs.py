@@ -27,14 +27,7 @@ from fastopen.report import flat_cells, results_renderables
 from fastopen.runs import RunOutcome, RunProgress, RunStore, find_run
 from fastopen.runs.export import Format, export
 from fastopen.runs.flat_tables import TABLES, Flattener, Row
-from fastopen.workflows.run import (
-    MAX_REPEATS,
-    RunOptions,
-    StartedRun,
-    Watch,
-    run_experiment,
-    until_interval,
-)
+from fastopen.workflows.run import MAX_REPEATS, RunOptions, StartedRun, Watch, run_experiment, until_interval
 
 if TYPE_CHECKING:
     import altair as alt

@@ -71,8 +71,7 @@ class RunSettings:
         Option("--quick", help="Stop within a minute, after as many repeats as fit."),
     ] = False
     until_ci: Annotated[
-        str | None,
-        Option(metavar="1%", help="Repeat until each saving's 95 % interval is within this."),
+        str | None, Option(metavar="1%", help="Repeat until each saving's 95 % interval is within this.")
     ] = None
     max_repeats: Annotated[
         int | None,
@@ -98,8 +97,7 @@ class RunSettings:
     no_keep: Annotated[bool, Option("--no-keep", help="Do not keep the run.")] = False
     keep_going: KeepGoingOption = False
     pcap: Annotated[
-        bool,
-        Option("--pcap", help="Keep packets of both ends for Wireshark, with names and TLS secrets."),
+        bool, Option("--pcap", help="Keep packets of both ends for Wireshark, with names and TLS secrets.")
     ] = False
     tcp_trace: Annotated[
         bool,

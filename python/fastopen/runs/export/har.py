@@ -5,7 +5,7 @@ of an entry contains data about its connection, and `_fastopen` of the page cont
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
+from http.client import responses
 from importlib import metadata
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -16,7 +16,6 @@ from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
 
 PAGE: Final = "page_1"
-PHRASES: Final[Mapping[int, str]] = {one.value: one.phrase for one in HTTPStatus}
 HEADERS: Final = "Headers had headersSize bytes; only the listed ones are known."
 
 
@@ -157,7 +156,7 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
     headers += [_header("Location", redirect)] if redirect else []
     response: dict[str, Any] = {
         "status": status,
-        "statusText": PHRASES.get(status, ""),
+        "statusText": responses.get(status, ""),
         "httpVersion": f"HTTP/{http}" if answered else "unknown",
         "cookies": [],
         "headers": headers if answered else [],
