@@ -26,7 +26,7 @@ from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.page_loads import last_records, median_load
 from fastopen.workflows.predicted import CellTimes
-from fastopen.workflows.replays import PredictionError, calibrate, error_of
+from fastopen.workflows.replays import Cause, calibrate, error_of
 from fastopen.workflows.run import Watch
 
 # This command's names for network options of `fastopen run`, for the recorded load and for predicted loads.
@@ -52,7 +52,7 @@ class Prediction(TwoTimes):
     """The predicted minus the measured saving, in percentage points; None if unknown or for the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
     """The range of the central 90 % of the samples (see `range_of_samples`); None if they are too few."""
-    error: PredictionError | None = None
+    error: Cause | None = None
     """The step on the critical path whose duration was predicted worst; None if no error is notable."""
 
     @property

@@ -5,7 +5,7 @@ A cause is the step on the critical path whose duration differs most from the re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
@@ -17,24 +17,31 @@ from fastopen.workflows.replays.implied import Replay
 WORTH_SAYING_MS: Final = 5.0
 URL_SHOWN: Final = 60
 
+ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
+_KINDS: Final[dict[str, ErrorKind]] = {
+    "asking for": "discovery",
+    "a connection for": "connection",
+    "receiving": "transfer",
+}
+
 
 @dataclass(frozen=True)
 class Cause:
     """A possible cause of a wrong page load time: one step of the request for `url` (such as `receiving`),
-    with its recorded and its replayed duration in milliseconds."""
+    with its recorded or measured, and its replayed or predicted duration in milliseconds."""
 
     url: str
     step: str
     recorded_ms: float
     replayed_ms: float
+    kind: ErrorKind | None = None
+    """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
+    server think time, the queueing of request and response, or the transfer; None without a prediction."""
 
     def sentence(self) -> str:
         """Return the cause as text, such as `receiving http://a.test/x: 171 ms instead of 5`."""
         url = self.url if len(self.url) <= URL_SHOWN else self.url[: URL_SHOWN - 1] + "…"
         return f"{self.step} {url}: {self.replayed_ms:.0f} ms instead of {self.recorded_ms:.0f}"
-
-
-AnyCause = TypeVar("AnyCause", bound=Cause)
 
 
 class Moments(NamedTuple):
@@ -86,7 +93,7 @@ def steps(
     yield "receiving", before.end - before.first_byte, after.end - after.first_byte
 
 
-def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
+def largest(steps: Iterable[Cause]) -> Cause | None:
     """Return the step whose durations differ most; None if none differs by at least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
@@ -106,29 +113,7 @@ def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
         index = page.resources[index].initiator
 
 
-ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
-
-
-@dataclass(frozen=True)
-class PredictionError(Cause):
-    """A step of a request, with its measured duration (`recorded_ms`) and a wrong prediction of it
-    (`replayed_ms`). `kind` is the part that was predicted wrongly, such as the server think time."""
-
-    kind: ErrorKind
-    """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
-    server think time, the queueing of request and response, or the transfer of the body."""
-
-
-_KINDS: Final[dict[str, ErrorKind]] = {
-    "asking for": "discovery",
-    "a connection for": "connection",
-    "receiving": "transfer",
-}
-
-
-def error_of(
-    page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
-) -> PredictionError | None:
+def error_of(page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord) -> Cause | None:
     """Return the step on the critical path whose predicted duration differs most from the measured duration;
     None if no step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, which was imported
     from a recording of `original`. `measured` is a load of the page `original`."""
@@ -145,7 +130,7 @@ def error_of(
         return _KINDS.get(step) or ("think" if abs(thinks_ms) > abs(longer_ms - thinks_ms) else "queue")
 
     return largest(
-        PredictionError(page.resources[index].url, step, was, now, kind_of(step, index, now - was))
+        Cause(page.resources[index].url, step, was, now, kind_of(step, index, now - was))
         for index in way_to_the_load_event(page, predicted)
         for step, was, now in steps(page, index, *loads)
     )

@@ -2,14 +2,14 @@
 
 import pytest
 
-from fastopen.workflows.replays import PredictionError, error_of
+from fastopen.workflows.replays import Cause, error_of
 from made_up_loads import load, page, request
 
 ROOT = request(0, 0, 50, 100, 150)
 MEASURED = load(400, ROOT, request(1, 160, 200, 300, 350))
 
 
-def found(picture: dict[str, object], think_ms: int = 0) -> PredictionError | None:
+def found(picture: dict[str, object], think_ms: int = 0) -> Cause | None:
     return error_of(page(0, think_ms), load(400, ROOT, picture), page(0, 0), MEASURED)
 
 
