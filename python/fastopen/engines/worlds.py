@@ -11,7 +11,7 @@ from contextlib import suppress
 from heapq import heapreplace
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
@@ -42,39 +42,33 @@ class BodiesFile(Closing):
     processes inherit its file descriptor. Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
-        """Write the file, unless there are no bodies. Raises MachineError if it cannot be written."""
+        """Write the file. Raises MachineError if it cannot be written."""
         self._offsets: dict[str, dict[int, dict[str, int]]] = {}
         self._pages: dict[str, Page] = {}
-        self._file = temporary_file() if any(bodies.values()) else None
-        if self._file is not None:
-            with filling():
-                self._fill(self._file, bodies)
+        self._file = temporary_file()
+        with filling():
+            for page, of_page in bodies.items() if any(bodies.values()) else ():
+                offsets = self._offsets.setdefault(page, {})
+                heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
+                for key, recorded in (("body_offset", of_page), ("head_offset", heads)):
+                    for index, data in recorded.items():
+                        offsets.setdefault(index, {})[key] = self._file.tell()
+                        self._file.write(data)
+            self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _fill(self, file: IO[bytes], bodies: Bodies) -> None:
-        for page, of_page in bodies.items():
-            heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
-            offsets: dict[int, dict[str, int]] = {index: {} for index in {*of_page, *heads}}
-            self._offsets[page] = offsets
-            for key, recorded in (("body_offset", of_page), ("head_offset", heads)):
-                for index, data in recorded.items():
-                    offsets[index][key] = file.tell()
-                    file.write(data)
-        file.flush()
+        self._file.close()
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Return the file descriptors that child processes must inherit. Empty if there are no bodies."""
-        return () if self._file is None else (self._file.fileno(),)
+        return (self._file.fileno(),) if self._offsets else ()
 
     def attach(self, job: Job) -> Job:
         """Return a copy of the job that refers to its page's responses in this file, by path and offsets.
         Return the job unchanged if the file has no responses of its page."""
         offsets = self._offsets.get(job.page.name)
-        if self._file is None or not offsets:
+        if not offsets:
             return job
         name = job.page.name
         if name not in self._pages:
