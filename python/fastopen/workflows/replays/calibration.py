@@ -105,8 +105,10 @@ class _Tried:
 
     @property
     def cost(self) -> float:
-        """Return the sum to minimise: the negative log-likelihood plus the number of think times above 0."""
-        return self.unlikely + think_time_count(self.page)
+        """Return the sum to minimise: the negative log-likelihood plus the number of think times above 0. It
+        is half of Akaike's criterion (1974, IEEE Trans. on Automatic Control 19:716)."""
+        # So a think time must explain more of the recording than chance would.
+        return self.unlikely + sum(us > 0 for us in _think_times(self.page).values())
 
 
 class _Search:
@@ -204,13 +206,6 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
     return len(errors) * log(max(RESOLUTION_US, mean_us))
-
-
-def think_time_count(page: Page) -> int:
-    """Return the number of server think times above 0, which the search adds to the negative log-likelihood
-    as a penalty. The sum is half of Akaike's criterion (1974, IEEE Trans. on Automatic Control 19:716)."""
-    # So a think time must explain more of the recording than chance would.
-    return sum(us > 0 for us in _think_times(page).values())
 
 
 def _think_times(page: Page) -> dict[int, int]:

@@ -9,6 +9,7 @@ from fastopen.pages import Page
 from fastopen.pages.recording import RecordedExchange
 from fastopen.workflows.replays.calibration import (
     Misfit,
+    _Tried,
     alone,
     calibrate,
     corrected,
@@ -16,7 +17,6 @@ from fastopen.workflows.replays.calibration import (
     nearer,
     search_think_times,
     spread,
-    think_time_count,
     unlikelihood,
 )
 from made_up_loads import load, page, request
@@ -219,7 +219,7 @@ def test_a_row_is_thinned_out_evenly(count: int, places: list[int]) -> None:
 
 def test_of_two_explanations_one_that_supposes_more_has_to_explain_more() -> None:
     def loss(found: Page, missing: Misfit) -> float:
-        return unlikelihood(missing) + think_time_count(found)
+        return _Tried(found, missing, unlikelihood(missing)).cost
 
     simple, more = page(0, 0, 900), page(0, 4, 900)
     assert loss(simple, waits_us(0, 4_000, 200_000)) < loss(more, waits_us(0, 0, 200_000))
