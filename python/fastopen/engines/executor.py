@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -42,21 +41,6 @@ Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
 """An event as a worker returns it: a job's start or end, or a record's JSON text with a load's packets."""
 
 
-@dataclass(frozen=True)
-class _Submitted:
-    jobs: Sequence[Job]
-    losses: int = 0
-    """The number of workers that were lost while they ran a task with exactly these jobs."""
-
-    def again(self) -> list["_Submitted"]:
-        """Return the tasks to run after this task's worker died. If the task has several jobs, split it into
-        two tasks, to find the job that kills workers. Try a single job on at most LOSSES workers."""
-        if len(self.jobs) > 1:
-            middle = len(self.jobs) // 2
-            return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
-        return [_Submitted(self.jobs, self.losses + 1)] if self.losses + 1 < LOSSES else []
-
-
 class ExecutorEngine:
     """An engine that runs jobs in virtual time as tasks of an executor, which the caller shuts down."""
 
@@ -76,14 +60,15 @@ class ExecutorEngine:
         Stop after `within_s` seconds or when the generator is closed. Running tasks cannot be cancelled, so
         wait for them and discard their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
-        waiting = deque(map(_Submitted, batches(jobs, AHEAD * self.parallel)))
-        running: dict[Future[list[Sent]], _Submitted] = {}
+        # A task is a sequence of jobs, and the number of workers that were lost while they ran exactly these.
+        waiting = deque((task, 0) for task in batches(jobs, AHEAD * self.parallel))
+        running: dict[Future[list[Sent]], tuple[Sequence[Job], int]] = {}
         try:
             while True:
                 while waiting and len(running) < AHEAD * self.parallel:
-                    sent = waiting.popleft()
-                    running[self._submitted(sent.jobs, bodies)] = sent
-                    yield from (JobStarted(job.id, 1) for job in sent.jobs)
+                    task, losses = waiting.popleft()
+                    running[self._submitted(task, bodies)] = task, losses
+                    yield from (JobStarted(job.id, 1) for job in task)
                 if not running:
                     return
                 left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -92,16 +77,21 @@ class ExecutorEngine:
                     return
                 # Successful tasks come first, so that their events are kept if a failed task stops the run.
                 for future in sorted(finished, key=lambda one: one.cancelled() or bool(one.exception())):
-                    sent = running.pop(future)
+                    task, losses = running.pop(future)
                     events, reason = _events_of(future)
                     yield from itertools.chain.from_iterable(map(_event, events))
-                    if reason:
-                        self.tasks_lost += 1
-                        waiting.extendleft(reversed(sent.again()))
-                        if not sent.again():
-                            words = f"{LOSSES} workers did not finish it: {reason}"
-                            for job in sent.jobs:
-                                yield from end_of(job, [load.id for load in job.loads], words)
+                    if not reason:
+                        continue
+                    self.tasks_lost += 1
+                    if len(task) > 1:  # split it, to find the job that kills workers
+                        middle = len(task) // 2
+                        waiting.extendleft(((task[middle:], 0), (task[:middle], 0)))
+                    elif losses + 1 < LOSSES:
+                        waiting.appendleft((task, losses + 1))
+                    else:
+                        words = f"{LOSSES} workers did not finish it: {reason}"
+                        for job in task:
+                            yield from end_of(job, [load.id for load in job.loads], words)
         finally:
             wait([future for future in running if not future.cancel()])
 
