@@ -94,11 +94,9 @@ class Run(Closing):
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        flat = Flattener(self._store)
-        documents = self._store.documents()
-        return _frame(
-            TABLES[name], (one for row, record in documents for one in flat.rows(name, row, record))
-        )
+        flat, documents = Flattener(self._store), self._store.documents()
+        rows = (one for row, record in documents for one in flat.rows(name, row, record))
+        return _frame(TABLES[name], rows)
 
     def load(self, job: str, load: str) -> LoadRecord:
         """Return the full record of the last attempt at a load. `job` and `load` are the values in the

@@ -67,9 +67,8 @@ class _PlainConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Replace control characters, except in Rich's own control segments."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(
-                text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control
-            )
+            shown = text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+            yield Segment(shown, style, control)
 
 
 def console() -> Console:
@@ -112,7 +111,6 @@ def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 
 
 def exit_if(condition: object, code: int = EXIT_FAULTS) -> None:
-    """Exit with `code` if the condition is true."""
     if condition:
         raise typer.Exit(code)
 

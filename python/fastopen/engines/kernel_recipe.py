@@ -59,7 +59,6 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
-    """Return True if a kernel was built with the options and patches of a recipe."""
     known = kernel.manifest
     return (known.config_sha256, known.patches_sha256) == (recipe.config_sha256, recipe.patches_sha256)
 

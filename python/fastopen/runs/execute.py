@@ -103,7 +103,6 @@ class TimeLimit:
 
     @property
     def elapsed_s(self) -> float:
-        """Return the number of seconds since the creation of this object."""
         return self._clock() - self._began
 
 

@@ -212,7 +212,6 @@ class Merging:
 
     @property
     def done(self) -> int:
-        """Return the number of finished loads."""
         return sum(made.settled for _, made in self._chosen.values())
 
     @property

@@ -108,9 +108,8 @@ class RunReader(Closing):
         cells: list[Cell] = []
         for index, page, network, setup, arm, engine in self.rows_of(_CELLS):
             known = index == len(cells) and page in pages and engine in get_args(EngineName) and arm in ARMS
-            if not (
-                known and 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
-            ):
+            planned = 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
+            if not (known and planned):
                 raise damaged(f"cell {index} is not in the experiment", self.place)
             tls = experiment.setups[setup].tls
             cells.append(Cell(page, network, setup, engine, index, ARMS[arm].over(tls)))
@@ -163,7 +162,6 @@ class RunReader(Closing):
             raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:
-        """Return the number of planned loads."""
         return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
@@ -187,7 +185,6 @@ class RunReader(Closing):
             return [self._load_row(row) for row in self.rows_of(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
-        """Return the number of rows that `listing` selects."""
         where, values = listing.condition
         query = f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}"  # noqa: S608
         return self._number(query, values)

@@ -48,10 +48,8 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
     kept = [*run.pages().values()]
     for one, page in zip(kept, pages, strict=False):
         if one.digest() != page.digest():
-            same = one.name == page.name
-            found.append(
-                f"another page {page.name!r}" if same else f"page {one.name!r} instead of {page.name!r}"
-            )
+            other = "another page" if one.name == page.name else f"page {one.name!r} instead of"
+            found.append(f"{other} {page.name!r}")
     if len(pages) != len(kept):
         found.append(f"{len(kept)} pages instead of {len(pages)}")
     if found:

@@ -52,7 +52,6 @@ class DiskSync:
         self._thread.start()
 
     def wake(self) -> None:
-        """Request a flush."""
         self._dirty.set()
 
     def close(self) -> None:
@@ -211,7 +210,6 @@ class RunStore(RunReader):
                 keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
-        """Store a fault of the emulated network of the job with this id."""
         with self._writing() as database:
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
@@ -297,7 +295,6 @@ def write_facts(
 
 
 def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
-    """Append jobs to the plan in a run's database."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -150,13 +150,11 @@ class Explained:
         """Return the published results with which the measured saving agrees only with, or only without, the
         test condition `one`. An item is (published result, measured saving in percent without any condition,
         measured saving under only `one`). The list is empty if `one` was not tried by itself."""
-        base, single = self.base, self.of((one,))
-        if single is None:
+        base, alone = self.base, self.of((one,))
+        if alone is None:
             return []
-        changed = [cell for cell in self.cells if single.agrees(cell) != base.agrees(cell)]
-        return [
-            (cell, base.times[cell].saving_percent, single.times[cell].saving_percent) for cell in changed
-        ]
+        changed = [cell for cell in self.cells if alone.agrees(cell) != base.agrees(cell)]
+        return [(cell, base.times[cell].saving_percent, alone.times[cell].saving_percent) for cell in changed]
 
     def why_unreached(self, cell: PublishedCell) -> str:
         """Return the reason why the best test conditions do not reproduce the published saving of `cell`."""

@@ -56,7 +56,6 @@ def _write(text: str, path: Path) -> None:
 
 
 def report_text(store: RunStore, form: Form) -> str:
-    """Return the report of a run as text in the format `form`."""
     # Altair and Vega take a second to import. No other command should wait for them.
     from fastopen.analysis.attribution import analyse_run
     from fastopen.report.csv_sheet import csv_text
