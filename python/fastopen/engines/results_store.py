@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -321,25 +322,21 @@ class StoredEngine:
     ) -> Iterator[Event]:
         """Yield the events in `made`, which come from the engine that runs the jobs. Hold back the records of
         each job in `inputs_by_job` (job id to `Result.inputs`) until its result is stored."""
-        held: dict[str, list[Event]] = {}
+        held: defaultdict[str, list[Event]] = defaultdict(list)
         for event in made:
-            if isinstance(event, JobStarted):
-                if event.attempt > 1:
-                    inputs_by_job.pop(event.job, None)
-                yield event
-            elif isinstance(event, JobEnded):
-                events = held.pop(event.job, [])
-                if event.job in inputs_by_job and event.fault is None:
-                    result = result_of(jobs[event.job], self.maker, inputs_by_job[event.job], events)
+            job = event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
+            if isinstance(event, JobStarted) and event.attempt > 1:
+                inputs_by_job.pop(job, None)
+            if job in inputs_by_job:
+                if not isinstance(event, JobStarted | JobEnded):
+                    held[job].append(event)
+                    continue
+                if isinstance(event, JobEnded) and event.fault is None:
+                    result = result_of(jobs[job], self.maker, inputs_by_job[job], held[job])
                     if result is not None:
                         self.store.put(result)
-                yield from events
-                yield event
-            elif event.record.job in inputs_by_job:
-                held.setdefault(event.record.job, []).append(event)
-            else:
-                yield from held.pop(event.record.job, [])
-                yield event
+            yield from held.pop(job, ())
+            yield event
 
 
 def result_of(job: Job, maker: Maker, inputs: tuple[str, ...], events: Iterable[Event]) -> Result | None:
