@@ -173,13 +173,10 @@ class RunSettings:
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
+        whole = "use --repeats: only the whole run shows how wide the intervals are"
         for given, name, remedy in (
             (self.quick, "--quick", "drop one of them: --quick runs for a minute on one machine"),
-            (
-                self.until_ci is not None,
-                "--until-ci",
-                "use --repeats: only the whole run shows how wide the intervals are",
-            ),
+            (self.until_ci, "--until-ci", whole),
             (self.report, "--report", "use fastopen report on the merged run, and --vary for samples"),
             (self.no_keep, "--no-keep", "drop it: a shard must be kept to be merged"),
         ):
@@ -206,9 +203,8 @@ class RunSettings:
                 # A report on a large sweep has fewer samples, so that it does not take minutes.
                 repeats = default_draws(experiment, pages, auto_engine(self.kernel))
                 if repeats < DRAWS and not self.quiet:
-                    print_message(
-                        f"{repeats} samples, since the sweep is large; the usual number: --repeats {DRAWS}"
-                    )
+                    usual = f"the usual number: --repeats {DRAWS}"
+                    print_message(f"{repeats} samples, since the sweep is large; {usual}")
         changes = {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
         return with_changes(experiment, changes, COMMAND_LINE)
 

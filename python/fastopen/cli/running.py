@@ -190,9 +190,8 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         print_message(f"fault in {jobs[0]}{others}: {reason}")
     if run.until is not None and (wide := run.until.too_wide(run.results)):
         intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
-        print_message(
-            f"{intervals} wider than requested after {run.until.max_repeats} repeats; raise --max-repeats"
-        )
+        words = f"wider than requested after {run.until.max_repeats} repeats; raise --max-repeats"
+        print_message(f"{intervals} {words}")
     if not printing.quiet:
         _print_repeated_loads(run)
     if run.results_store is not None:
@@ -262,8 +261,7 @@ def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
         words = f"{store.found:,} loads found, {store.written:,} added, in {store.seconds:.1f} s"
         print_message(f"store {store.place}: {words}")
     if store.complaint:
-        words = f"{store.complaint}; the run is complete despite this"
-        print_message(f"store {words}")
+        print_message(f"store {store.complaint}; the run is complete despite this")
 
 
 def run_name(folder: Path) -> str:
