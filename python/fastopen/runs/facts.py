@@ -67,9 +67,6 @@ class Options(Facts):
     shard: str | None = None
 
 
-SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "options": Options}
-
-
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
     """Return facts about this machine and the versions of programs as JSON values. `program_version` is the
     version of the program that emulates networks. `parallel` is the number of networks emulated at once."""

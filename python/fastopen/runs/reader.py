@@ -19,7 +19,7 @@ from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment,
 from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.database import Limits, damaged
-from fastopen.runs.facts import SHAPES
+from fastopen.runs.facts import Environment, Facts, Options
 from fastopen.runs.rows import SQL_ORDERS, Listing, LoadRow
 
 _PAGES = "SELECT name, page FROM pages ORDER BY position"
@@ -85,12 +85,12 @@ class RunReader(Closing):
     @property
     def environment(self) -> dict[str, Any]:
         """Return facts about the machine and the versions of programs at the start of the run, as JSON."""
-        return self._document("environment")
+        return self._document("environment", Environment)
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the run's command that are needed to resume it, such as input files."""
-        return self._document("options")
+        return self._document("options", Options)
 
     @property
     def label(self) -> str:
@@ -282,10 +282,10 @@ class RunReader(Closing):
                 return json.loads(value)
         raise damaged(f"it has no {name}", self.place)
 
-    def _document(self, name: str) -> dict[str, Any]:
+    def _document(self, name: str, shape: type[Facts]) -> dict[str, Any]:
         with self._parsing(name):
             document = dict(self._fact(name))
-            SHAPES[name].model_validate(document)
+            shape.model_validate(document)
             return document
 
     @contextmanager
