@@ -69,10 +69,8 @@ class Experiment:
         With `lenient`, damaged entries of recordings, and damaged files in folders, are skipped. By default,
         queueing delay in the recorder's network is removed from server think times; with `as_imported`, it is
         kept. Raises InputError if an argument is invalid."""
-        tables = {
-            key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
-        }
-        given = {key: value for key, value in factors.items() if key not in tables}
+        tables = {key: one for key, one in factors.items() if key in TABLES and isinstance(one, Mapping)}
+        given = {key: one for key, one in factors.items() if key not in tables}
         for key in given:
             if key not in _ARGUMENTS:
                 raise unknown(key, _ARGUMENTS, f"{NAME}: {key}")

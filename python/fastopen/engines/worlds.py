@@ -193,7 +193,7 @@ class _WorldProcesses(Closing):
         for pidfd in exited:  # the last output is still in the pipes
             world = self._running[pidfd]
             for descriptor in (world.stdout, world.stderr):
-                events += self._read(world, descriptor, now, to_the_end=True)
+                events += self._read(world, descriptor, now, to_end=True)
         finished: list[WorldProcess] = []
         for pidfd, world in list(self._running.items()):
             late = now >= world.deadline
@@ -206,14 +206,12 @@ class _WorldProcesses(Closing):
                 finished.append(self._remove(pidfd))
         return events, finished
 
-    def _read(
-        self, world: WorldProcess, descriptor: int, now: float, to_the_end: bool = False
-    ) -> list[Event]:
+    def _read(self, world: WorldProcess, descriptor: int, now: float, to_end: bool = False) -> list[Event]:
         events: list[Event] = []
         with suppress(BlockingIOError):
             while data := os.read(descriptor, CHUNK):
                 events += world.receive(descriptor, data, now)
-                if not to_the_end:
+                if not to_end:
                     return events
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
