@@ -19,7 +19,7 @@ from fastopen.runs import database as files
 from fastopen.runs.database import damaged
 from fastopen.runs.resume import check_same, planned_again
 from fastopen.runs.rows import PACKETS, kept_packets, packets_name
-from fastopen.runs.store import NONE, Attempts, RunStore, set_fact, write_facts, write_jobs
+from fastopen.runs.store import NONE, Attempts, RunStore, set_fact, write_plan
 
 Load = tuple[str, str]
 """The ids of a job and of a load in it."""
@@ -160,9 +160,8 @@ class Merging:
             {**part.environment, **({} if part.shard is None else {"shard": str(part.shard)})}
             for part in self._parts
         ]
-        write_facts(database, self._plan, {**first, "merged": merged}, self._options)
+        write_plan(database, self._plan, {**first, "merged": merged}, self._options)
         set_fact(database, "status", "finished" if self.done == self.loads else "interrupted")
-        write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
         with on_error(lambda: shutil.rmtree(output / PACKETS, ignore_errors=True)):
             for part in self._parts:

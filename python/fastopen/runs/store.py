@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -99,11 +100,7 @@ class RunStore(RunReader):
 
         `environment` describes the machine. `options` are the options of the command, as JSON values, that
         are needed to resume the run. Raises InputError if the folder cannot be used."""
-
-        def fill(database: sqlite3.Connection) -> None:
-            write_facts(database, plan, environment, options or {})
-            write_jobs(database, plan.jobs)
-
+        fill = partial(write_plan, plan=plan, environment=environment, options=options or {})
         if folder is None:
             database = sqlite3.connect(":memory:")
             files.create_tables(database, fill)
@@ -216,7 +213,7 @@ class RunStore(RunReader):
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
         """Append jobs to the stored plan, and set the run's status to `running`."""
         with self._writing() as database:
-            write_jobs(database, jobs)
+            _write_jobs(database, jobs)
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
@@ -276,7 +273,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 
 
-def write_facts(
+def write_plan(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
     """Write the plan, environment and options of a new run into its database. Set its status to `running`."""
@@ -292,9 +289,10 @@ def write_facts(
         "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?)",
         ((c.index, c.page, c.network, c.setup, c.arm.name, c.engine) for c in plan.cells),
     )
+    _write_jobs(database, plan.jobs)
 
 
-def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
+def _write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
