@@ -2,8 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -59,7 +60,8 @@ class Reading:
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
-                    found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
+                    progress = partial(show_reading, bar)
+                    found = load_chosen(inputs, choice, library, **vars(self), progress=progress)
             finally:
                 for one in left_out:
                     print_message(str(one.message))
@@ -93,10 +95,6 @@ class CalibrationOptions:
             return calibrated(imported, progress=show)
 
 
-def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
-    """Return a function that shows in `bar` the file being read, and the percentage of all inputs read."""
-
-    def show(file: str, done: int, total: int) -> None:
-        bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)
-
-    return show
+def show_reading(bar: LiveBar, file: str, done: int, total: int) -> None:
+    """Show in `bar` the file being read, and the percentage of all inputs read."""
+    bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)

@@ -1,7 +1,7 @@
 """Run an experiment or resume a run for a command: show progress, print results, set the exit code."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -59,7 +59,7 @@ def run_and_print(
 ) -> None:
     """Run the experiment and print its results. With several kernels, run it on each kernel and print
     comparisons. Raises typer.Exit if the exit code is not 0."""
-    observer = _observer(printing, options.store)
+    observer = partial(_watcher, printing, options.store)
     named = kernels_named(options.kernel)
     if not named:
         _print(run_experiment(experiment, imported, options, observer), options, printing)
@@ -95,23 +95,20 @@ def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
     """Finish the run in `folder` if it is unfinished, and print its results as `run_and_print` does."""
-    _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
+    _print(resume_run(folder, options, partial(_watcher, printing, options.store)), options, printing)
 
 
-def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], RunWatcher]:
-    def observe(run: StartedRun) -> RunWatcher:
-        if run.not_kept is not None:
-            print_message(f"not kept: {run.not_kept}")
-        expected_s = 0.0 if printing.quiet else _announce(run, store)
-        return RunWatcher(
-            *(errors_console(), printing.quiet),
-            pace=Pace.of(run.plan, run.store.pending()),
-            expected_s=expected_s,
-            shorter=None if run.limit else partial(_ways_to_shorten, run),
-            limit=run.limit,
-        )
-
-    return observe
+def _watcher(printing: Printing, store: str | None, run: StartedRun) -> RunWatcher:
+    if run.not_kept is not None:
+        print_message(f"not kept: {run.not_kept}")
+    expected_s = 0.0 if printing.quiet else _announce(run, store)
+    return RunWatcher(
+        *(errors_console(), printing.quiet),
+        pace=Pace.of(run.plan, run.store.pending()),
+        expected_s=expected_s,
+        shorter=None if run.limit else partial(_ways_to_shorten, run),
+        limit=run.limit,
+    )
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:

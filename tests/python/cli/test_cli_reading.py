@@ -11,7 +11,7 @@ from rich.console import Console
 
 from command_line import fastopen
 from fastopen.cli.progress import LiveBar, RunWatcher
-from fastopen.cli.reading import BAR_AFTER_S, reading_progress
+from fastopen.cli.reading import BAR_AFTER_S, show_reading
 from fastopen.runs import RunProgress, TimeLimit
 
 
@@ -30,10 +30,9 @@ def watched(moments: list[float], *, terminal: bool, quiet: bool = False) -> str
     clock, out = Clock(), StringIO()
     console = Console(file=out, force_terminal=terminal, width=80, color_system=None)
     with LiveBar(console, quiet, clock, BAR_AFTER_S) as bar:
-        show = reading_progress(bar)
         for number, moment in enumerate(moments, start=1):
             clock.now = moment
-            show("/here/my.har", 10 * number, 100)
+            show_reading(bar, "/here/my.har", 10 * number, 100)
     return out.getvalue()
 
 

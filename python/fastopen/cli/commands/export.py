@@ -1,5 +1,6 @@
 """Define `fastopen export`: convert a stored run to the formats of other programs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -45,11 +46,7 @@ def command(
     place = output or folder / form
     screen = errors_console()
     with RunStore.open(folder) as store, LiveBar(screen, quiet or not screen.is_terminal) as bar:
-        loads = store.attempts_done()
-
-        def watch(done: int) -> None:
-            bar.update("exporting", done, loads)
-
+        watch = partial(bar.update, "exporting", total=store.attempts_done())
         if form == "pcap":
             if any(kept_packets(folder, row) is None for row in store.loads()):
                 check_commands(store.experiment(), str(folder), allowed=allow_command)

@@ -5,7 +5,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -75,7 +75,7 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         if not any(setup.client.screenshot for setup in run.experiment().setups):
             remedy = "load again with fastopen run PAGE --client chromium --screenshots"
             raise InputError("has no screenshots", run.place, remedy)
-        yield _screenshots(place)
+        yield partial(_write_screenshot, place)
         return
     table = _csv if form == "csv" else _parquet
     with ExitStack() as files:
@@ -110,13 +110,10 @@ def _hars(run: RunReader, place: Path) -> Write:
     return write
 
 
-def _screenshots(place: Path) -> Write:
-    def write(row: LoadRow, record: dict[str, Any]) -> None:
-        shown = (record.get("browser") or {}).get("screenshot_png")
-        if shown is not None:
-            (place / file_name(row.number, row.job, row.load, "png")).write_bytes(b64decode(shown))
-
-    return write
+def _write_screenshot(place: Path, row: LoadRow, record: dict[str, Any]) -> None:
+    shown = (record.get("browser") or {}).get("screenshot_png")
+    if shown is not None:
+        (place / file_name(row.number, row.job, row.load, "png")).write_bytes(b64decode(shown))
 
 
 @contextmanager
