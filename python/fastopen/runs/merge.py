@@ -6,7 +6,6 @@ of the experiment, in the plan's order, so it shows which loads are missing, and
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,11 +54,11 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
     experiment or if the runs used different programs or kernels, and MachineError if writing fails."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
-    with closing(RunStore.open(folders[0])) as first:
+    with RunStore.open(folders[0]) as first:
         experiment = first.experiment()
         merging = Merging(planned_again(first, experiment), first)
     for folder in folders:
-        with closing(RunStore.open(folder)) as part:
+        with RunStore.open(folder) as part:
             merging.add(part)
     database, lock = files.create(output, lambda database: merging.write(database, output))
     RunStore(database, output, lock).close()
@@ -165,7 +164,7 @@ class Merging:
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
         with on_error(lambda: shutil.rmtree(output / PACKETS, ignore_errors=True)):
             for part in self._parts:
-                with closing(RunStore.open(part.folder)) as run:
+                with RunStore.open(part.folder) as run:
                     self._copy(part, run, database, of_job)
                     self._copy_packets(part, run, output)
 
