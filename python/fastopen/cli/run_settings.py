@@ -117,13 +117,13 @@ class RunSettings:
         self,
         experiment: Experiment,
         imported: Sequence[ImportedPage],
-        named: Collection[str] | None = None,
+        named: Collection[str] = REDUCIBLE,
         **others: Any,
     ) -> None:
         """Run the experiment and print its results.
 
         `named` lists the settings that the user gave. `--quick` keeps their values, and may drop values of
-        other settings; it drops no values if `named` is None. `others` are further fields of RunOptions."""
+        other settings, by default of none. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
         check_plot(plot=self.plot, json=self.json)
         if self.no_keep:
@@ -134,9 +134,7 @@ class RunSettings:
         if self.quick:
             if self.until_ci is not None:
                 raise InputError("cannot be combined with --until-ci", "--quick", "drop one of them")
-            experiment, left_out = quickened(
-                experiment, imported, REDUCIBLE if named is None else named, self.kernel, self.jobs
-            )
+            experiment, left_out = quickened(experiment, imported, named, self.kernel, self.jobs)
             if left_out and not self.quiet:
                 print_message(f"--quick: {'; '.join(left_out)}")
         experiment = self._with_draws(experiment, len(imported))
