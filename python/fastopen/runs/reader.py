@@ -211,11 +211,8 @@ class RunReader(Closing):
         guarded = nullcontext if lost is None else partial(collected, lost)
         with guarded():
             for *row, record in self.rows_of(query, values):
-                found = None
                 with guarded(), self._parsing("a record"):
-                    found = self._load_row(row), dict(json.loads(self._text(record)))
-                if found is not None:
-                    yield found
+                    yield self._load_row(row), dict(json.loads(self._text(record)))
 
     def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
         """Yield (page, network's index, measured minus requested RTT in us) for each emulated network."""
