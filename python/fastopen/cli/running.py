@@ -241,12 +241,10 @@ def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions)
 def _print_repeated_loads(run: ExecutedRun) -> None:
     store = run.store
     if again := store.attempts_done() - store.loads_done():
-        valid, kinds = 0, set[str]()
-        for load in store.loads():
-            valid += load.valid
-            kinds.update(kind for kind, _ in load.invalid if load.superseded)
+        loads = store.loads()
+        kinds = {kind for load in loads if load.superseded for kind, _ in load.invalid}
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        done = f"{valid} of {store.loads_asked()} loads are valid"
+        done = f"{sum(load.valid for load in loads)} of {store.loads_asked()} loads are valid"
         print_message(f"{done} after {plural(again, 'retry', 'retries')}: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
