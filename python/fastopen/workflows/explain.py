@@ -15,7 +15,7 @@ from fastopen.common.grouping import grouped
 from fastopen.contract import Job
 from fastopen.engines import VirtualEngine, find_program, kernels
 from fastopen.experiments import BASELINE, ArmName, PublishedCell, derive_seed
-from fastopen.experiments.rigs import Fitted, Rig, RigSpace
+from fastopen.experiments.rigs import Rig, RigSpace
 from fastopen.pages import Page, load_chosen
 from fastopen.workflows.engines import maker_of
 from fastopen.workflows.explained import Explained, Tried, published_findings, sourced_rig
@@ -106,8 +106,7 @@ class RigSearch:
     share count once: `_counted` has the keys of their jobs. `_keys` assigns a number to each pair of a page
     and its conditions. `candidates` maps rigs to try, those with few conditions first, to the numbers of
     their pages. `_loaded` maps such a number to the page's times, and to the published results to which the
-    page was fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page. `_last_fits` maps a page's name
-    and the fitted property, such as `hosts`, to the page that was fitted last."""
+    page was fitted. `_fits` maps each `PageOnRig.fit_key` to a fitted page."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -123,7 +122,6 @@ class RigSearch:
         default_factory=dict
     )
     _fits: dict[str, PageOnRig] = field(default_factory=dict)
-    _last_fits: dict[tuple[str, Fitted | None], PageOnRig] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[int]] = field(default_factory=dict)
 
@@ -183,8 +181,10 @@ class RigSearch:
         times without TFO are close to the published ones."""
         groups = grouped((row.fit_key, row) for row in rows if row.reproduction.fitted not in (None, "time"))
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
+        last = {(row.page.name, row.reproduction.fitted): row for row in self._fits.values()}
         for row in fitting:
-            row.begin_fit(self.space.off_ms(row.page.name), self._last_fits.get(_kind_of_fit(row)))
+            like = last.get((row.page.name, row.reproduction.fitted))
+            row.begin_fit(self.space.off_ms(row.page.name), like)
         while unfinished := [row for row in fitting if not row.is_fitted]:
             records = self.run(
                 (row, network, [BASELINE.name], DRAWS) for row in unfinished for network in row.fitted_to
@@ -192,7 +192,6 @@ class RigSearch:
             for row in unfinished:
                 row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
         self._fits |= {row.fit_key: row for row in fitting}
-        self._last_fits |= {_kind_of_fit(row): row for row in fitting}
         for key, alike in groups.items():
             for row in alike:
                 row.take_fit(self._fits[key])
@@ -247,7 +246,3 @@ class RigSearch:
                 take(key, one)
         self._counted |= jobs.keys()
         return taken
-
-
-def _kind_of_fit(row: PageOnRig) -> tuple[str, Fitted | None]:
-    return row.page.name, row.reproduction.fitted
