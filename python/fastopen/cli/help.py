@@ -71,7 +71,8 @@ class TopicCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse arguments as TyperCommand does. Raises InputError for help on an unknown topic, or for an
-        option with one hyphen instead of two."""
+        option that has one hyphen instead of two, is given twice (Click itself uses the last), is given with
+        its opposite, or has an empty value."""
         own = args[: args.index("--")] if "--" in args else args
         own = [HELP if word == "-h" else word for word in own]
         if self.first_options and HELP in own:
@@ -87,33 +88,21 @@ class TopicCommand(TyperCommand):
             if f"-{word.partition('=')[0]}" in known:  # Click would read -rtt as -r tt
                 raise InputError("needs two hyphens", word, f"write -{word}")
         try:
-            return super().parse_args(ctx, args)
-        except UsageError as error:
-            error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
-            raise
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Return a parser that raises InputError if an option is given twice (Click itself uses the last), is
-        given with its opposite, or has an empty value."""
-        parser: Any = super().make_parser(ctx)
-        read = parser.parse_args
-
-        def parse(args: list[str]) -> Any:
-            words = {*args}
-            values, others, params = read(args)
+            parser: Any = self.make_parser(ctx)
+            values, _, params = parser.parse_args([*args])
             for one in params:
                 remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
                 if params.count(one) > 1 and not (one.multiple or one.is_flag):
                     raise InputError("is given twice", one.opts[0], remedy)
-                if one.secondary_opts and words >= {one.opts[0], one.secondary_opts[0]}:
+                if one.secondary_opts and {*args} >= {one.opts[0], one.secondary_opts[0]}:
                     opposite = one.secondary_opts[0]
                     raise InputError(f"cannot be combined with {opposite}", one.opts[0], "drop one of them")
                 if values.get(one.name) == "" != one.default and one.param_type_name == "option":
                     raise InputError("is empty", one.opts[0], remedy.replace(" one ", " "))
-            return values, others, params
-
-        parser.parse_args = parse
-        return parser
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's parameters. For help on a topic, such as `--help tls`, return only the topic's
