@@ -274,13 +274,8 @@ class _Execution:
             return
         kinds = tuple(sorted({reason.kind for reason in load.invalid}))
         found[load.job] = (comparison.page, comparison.setup), kinds
-        everywhere = {place for place, _ in found.values()} == self._places
-        if (
-            len(found) >= INVALID_ALIKE
-            and everywhere
-            and len({kinds for _, kinds in found.values()}) == 1
-            and self._left
-        ):
+        places, reasons = map(set, zip(*found.values(), strict=True))
+        if len(found) >= INVALID_ALIKE and places == self._places and len(reasons) == 1 and self._left:
             first = load.invalid[0]
             arm = self.store.cells()[planned.cells[load.id]].arm.label
             message = f"the first {len(found)} loads of {arm} are invalid: {first.kind}: {first.detail}"
