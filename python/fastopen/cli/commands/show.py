@@ -37,9 +37,7 @@ def command(
     with RunStore.open(folder) as store:
         if store.shard is not None:
             print_message(f"only shard {store.shard}; loads of other shards are missing (fastopen merge)")
-        results = collect(store)
-        if not json:
-            results = with_reasons(store, results)
+        results = collect(store) if json else with_reasons(store, collect(store))
     if svg is not None:
         write_svg(results, svg, plot=plot)
     if json:

@@ -137,9 +137,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     if not any(x.end > x.sent for x in recording.exchanges):
         raise InputError("its entries have no timings", page.name, "export it again with timings")
     rate = _rate(recording, rules)
-    window = WINDOW_SEGMENTS
-    if rules.initial_window:
-        window = window_segments(page.resources, recording, rate)
+    window = window_segments(page.resources, recording, rate) if rules.initial_window else WINDOW_SEGMENTS
     if rules.round_trips:
         page, recording = _with_fitting_trips(page, recording, rate, window)
     pairs = [(one.host, x) for one, x in zip(page.resources, recording.exchanges, strict=True)]
