@@ -55,8 +55,7 @@ def merge(folders: Sequence[Path], output: Path) -> "Merging":
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with RunStore.open(folders[0]) as first:
-        experiment = first.experiment()
-        merging = Merging(planned_again(first, experiment), first)
+        merging = Merging(planned_again(first, first.experiment()), first)
     for folder in folders:
         with RunStore.open(folder) as part:
             merging.add(part)
