@@ -23,7 +23,6 @@ ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 # The assumed time of the next round of repeats, as a multiple of the time that the last round took.
 SLACK: Final = 1.15
-Engines = Engine | Mapping[EngineName, Engine]
 _Load = tuple[str, str]
 """The ids of a job and of a load in it."""
 _Place = tuple[str, int]
@@ -108,7 +107,7 @@ class TimeLimit:
 
 def execute(
     plan: Plan,
-    engine: Engines,
+    engine: Engine | Mapping[EngineName, Engine],
     bodies: Bodies,
     store: RunStore,
     watch: Callable[[RunProgress], None],
@@ -127,7 +126,8 @@ def execute(
     `keep_going`, stop early if the first loads with the same use of TFO are all invalid for the same reason.
 
     Return on KeyboardInterrupt. Raises the engine's InputError or MachineError. Finished loads are stored."""
-    execution = _Execution(engine, bodies, store, watch, keep_going, watched)
+    engines = engine if isinstance(engine, Mapping) else dict.fromkeys(plan.engines, engine)
+    execution = _Execution(engines, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = execution.outcome
     try:
@@ -171,7 +171,7 @@ class _Execution:
     (`_reported`), and of loads still to finish in this round (`_left`). Round 0 runs each load once. Later
     rounds repeat loads that the machine disturbed, for example because it was busy."""
 
-    engine: Engines
+    engines: Mapping[EngineName, Engine]
     bodies: Bodies
     store: RunStore
     watch: Callable[[RunProgress], None]
@@ -195,10 +195,7 @@ class _Execution:
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
         """Return the number of emulated networks that every engine of these jobs can run at once."""
         names = {planned.comparison.engine for planned in jobs}
-        return min((self._of_name(name).parallel for name in names), default=1)
-
-    def _of_name(self, name: EngineName) -> Engine:
-        return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
+        return min((self.engines[name].parallel for name in names), default=1)
 
     def run(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Run the loads that are not done. Then repeat, in rounds, the loads that the machine disturbed."""
@@ -219,7 +216,7 @@ class _Execution:
             for name, of_engine in grouped((one.comparison.engine, one.job) for one in owed).items():
                 left_s = None if limit is None else limit.left_s
                 # Closing the engine's generator ends its processes, even after an exception.
-                with closing(self._of_name(name).run(of_engine, self.bodies, left_s)) as events:
+                with closing(self.engines[name].run(of_engine, self.bodies, left_s)) as events:
                     for event in events:
                         self._keep(event, planned_of)
                         if limit is not None and not limit.left_s:
