@@ -42,13 +42,11 @@ def har_document(
     entries = []
     for request in record["requests"]:
         if _started_ns(request) is not None:
-            connection = connections.get(request["connection"])
+            connection = connections.get(request["connection"], {})
             http = origins.http_at(page.resources[request["resource"]].url, setup.tls)
-            looked_up = None if connection is None else lookups.get(connection["host"])
-            timings = _timings(request, None if connection is None else connection.get("tls"), looked_up)
+            timings = _timings(request, connection.get("tls"), lookups.get(connection.get("host")))
             entry = _entry(page, request, timings, record["started_unix_ms"], http)
-            entry |= _connection(connection, addresses)
-            entries.append(entry)
+            entries.append(entry | _connection(connection, addresses))
     arm = cell.arm.transport if cell.arm.cookies is None else f"{cell.arm.transport} {cell.arm.cookies}"
     title = f"{page.name}, RTT {network.rtt_us / 1000:g} ms, {arm}"
     about = {
@@ -168,8 +166,8 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
     return response if request["error"] is None else {**response, "_error": request["error"]}
 
 
-def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    if connection is None:
+def _connection(connection: Mapping[str, Any], addresses: Mapping[str, str]) -> dict[str, Any]:
+    if not connection:
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
