@@ -27,7 +27,7 @@ _FIGURES: Final = (
 )
 """Columns that are equal for all repetitions of a load in virtual time."""
 _LOADS: Final = f"""
-SELECT jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
+SELECT loads.number, jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
 FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
 """  # noqa: S608  # no user's text is in it
 _ADD_LOAD: Final = f"""
@@ -164,16 +164,15 @@ class Merging:
         with on_error(lambda: shutil.rmtree(output / PACKETS, ignore_errors=True)):
             for part in self._parts:
                 with RunStore.open(part.folder) as run:
-                    self._copy(part, run, database, of_job)
-                    self._copy_packets(part, run, output)
+                    self._copy(part, run, database, of_job, output)
 
     def _copy(
-        self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
+        self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: dict[str, int], output: Path
     ) -> None:
-        """Copy the loads chosen from `part`, which is open as `run`, into `database`. `of_job` maps the ids
-        of jobs to their row numbers in `database`."""
+        """Copy the loads chosen from `part`, which is open as `run`, into `database`, and their packets into
+        the folder `output`. `of_job` maps the ids of jobs to their row numbers in `database`."""
         taken = set[str]()
-        for job, load, attempt, record, *figures in run.rows_of(_LOADS):
+        for own_number, job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
             if number is None:  # an attempt that was not chosen, or a load that was written after `add`
                 continue
@@ -184,10 +183,13 @@ class Merging:
                 row = (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
                 database.execute(_ADD_LOAD, row)
                 database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
+                if (kept := kept_packets(part.folder, own_number, job, load)) is not None:
+                    (output / PACKETS).mkdir(exist_ok=True)
+                    shutil.copyfile(kept, output / PACKETS / packets_name(number, job, load))
             elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
-                kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
+                stored = database.execute(_LOAD_FIGURES, (number,)).fetchone()
                 # The load is not stored yet if it was chosen from a part that is copied later.
-                if kept is not None and kept != tuple(figures[:-1]):
+                if stored is not None and stored != tuple(figures[:-1]):
                     message = f"{part.name} and {source.name} differ in {job} {load}"
                     remedy = "one of them is wrong: run both again"
                     raise InputError(f"{message}, which virtual time repeats exactly", remedy=remedy)
@@ -195,17 +197,6 @@ class Merging:
         database.executemany(_ADD_WORLD, worlds)
         faults = ((of_job[job], fault) for job, fault in run.faults() if job in taken)
         database.executemany("INSERT INTO faults VALUES (?, ?)", faults)
-
-    def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
-        if not (part.folder / PACKETS).is_dir():
-            return
-        (output / PACKETS).mkdir(exist_ok=True)
-        for row in run.loads():
-            number = self._numbers.get((row.job, row.load, row.attempt))
-            if number is None or self._chosen[row.job, row.load][0] is not part:
-                continue
-            if (kept := kept_packets(part.folder, row)) is not None:
-                shutil.copyfile(kept, output / PACKETS / packets_name(row._replace(number=number)))
 
     @property
     def done(self) -> int:

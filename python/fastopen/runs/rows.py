@@ -102,21 +102,21 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
     folder = run / PACKETS
     try:
         folder.mkdir(exist_ok=True)
-        write_atomic(folder / file_name(number, job, load, PACKETS_ENDING), pcapng)
+        write_atomic(folder / packets_name(number, job, load), pcapng)
     except OSError as error:
         message = f"{folder}: packets cannot be written: {error.strerror or error}"
         raise MachineError(message, "free some space there, or run without --pcap") from None
 
 
-def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the packet file of a load; None if it is missing, larger than
-    PACKETS_MAX_BYTES, or behind a symlink in `run`."""
-    path = run / PACKETS / packets_name(row)
+def kept_packets(run: Path, number: int, job: str, load: str) -> Path | None:
+    """Return the packet file of a load, with the parameters of `keep_packets`; None if it is missing, larger
+    than PACKETS_MAX_BYTES, or behind a symlink in `run`."""
+    path = run / PACKETS / packets_name(number, job, load)
     if not path.is_file() or path.resolve() != run.resolve() / PACKETS / path.name:
         return None
     return path if path.stat().st_size <= PACKETS_MAX_BYTES else None
 
 
-def packets_name(row: LoadRow) -> str:
+def packets_name(number: int, job: str, load: str) -> str:
     """Return the name, without the folder, of the file for a load's packets."""
-    return file_name(row.number, row.job, row.load, PACKETS_ENDING)
+    return file_name(number, job, load, PACKETS_ENDING)

@@ -54,7 +54,7 @@ def export_packets(
         with atomic_folder(place, replace=replace_export) as unfinished:
             owed: list[LoadRow] = []
             for row in rows:
-                if (kept := kept_packets(folder, row)) is not None:
+                if (kept := kept_packets(folder, row.number, row.job, row.load)) is not None:
                     shutil.copyfile(kept, unfinished / kept.name)
                     found.copied += 1
                     watch(found.written)
@@ -99,6 +99,6 @@ def _load_again(
             if event.packets is None or event.record != run.load_record(*load):
                 found.missing["the repeated load differs from the kept load"] += 1
                 continue
-            (place / packets_name(owed[load])).write_bytes(event.packets.pcapng)
+            (place / packets_name(owed[load].number, *load)).write_bytes(event.packets.pcapng)
             found.repeated += 1
             watch(found.written)

@@ -281,7 +281,10 @@ def shards_with_packets(folder: Path, plan: Plan) -> list[Path]:
 def test_packets_go_with_their_loads(tmp_path: Path) -> None:
     merge(shards_with_packets(tmp_path, plan_of()), tmp_path / "all")
     with RunStore.open(tmp_path / "all") as run:
-        kept = {(row.job, row.load): kept_packets(tmp_path / "all", row) for row in run.loads()}
+        kept = {
+            (row.job, row.load): kept_packets(tmp_path / "all", row.number, row.job, row.load)
+            for row in run.loads()
+        }
     assert {key: path and path.read_text() for key, path in kept.items()} == {
         key: " ".join(key) for key in kept
     }
@@ -334,7 +337,7 @@ def test_a_merge_that_was_killed_while_it_copied_packets_is_begun_anew(
     merge(parts, output)
     assert sorted(path.name for path in output.iterdir()) == ["packets", "run.sqlite"]
     with RunStore.open(output) as run:
-        kept = [kept_packets(output, row) for row in run.loads()]
+        kept = [kept_packets(output, row.number, row.job, row.load) for row in run.loads()]
         assert all(path is not None and b"half" not in path.read_bytes() for path in kept)
         assert len([*(output / "packets").iterdir()]) == len(kept)
 

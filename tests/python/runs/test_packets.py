@@ -55,14 +55,14 @@ def test_a_run_has_a_file_for_each_load_with_packets_and_is_removed_with_them(
             text = json.dumps({**raw, "job": planned.job.id, **load.model_dump()})
             store.add_load(planned, LoadRecord.model_validate_json(text), text, packets)
         first, second = store.loads()
-        kept = kept_packets(tmp_path / "run", first)
+        kept = kept_packets(tmp_path / "run", first.number, first.job, first.load)
         assert kept is not None
         assert kept.read_bytes() == b"abc"
         assert kept.name.startswith("000001-")
-        assert kept_packets(tmp_path / "run", second) is None
+        assert kept_packets(tmp_path / "run", second.number, second.job, second.load) is None
         # A sparse file can have any size, and would fill the disk when copied.
         os.truncate(kept, 2**40)
-        assert kept_packets(tmp_path / "run", first) is None
+        assert kept_packets(tmp_path / "run", first.number, first.job, first.load) is None
     remove_run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -48,7 +48,7 @@ def command(
     with RunStore.open(folder) as store, LiveBar(screen, quiet or not screen.is_terminal) as bar:
         watch = partial(bar.update, "exporting", total=store.attempts_done())
         if form == "pcap":
-            if any(kept_packets(folder, row) is None for row in store.loads()):
+            if any(kept_packets(folder, one.number, one.job, one.load) is None for one in store.loads()):
                 check_commands(store.experiment(), str(folder), allowed=allow_command)
             exported = export_packets(folder, place, job=job, replace_export=force, jobs=jobs, watch=watch)
             count, missing = exported.written, exported.missing
