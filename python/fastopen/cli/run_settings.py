@@ -191,11 +191,10 @@ class RunSettings:
         """Return the experiment with the repeats and variation (`--vary`) that the options imply. `pages` is
         its page count. By default, `--report` and `--quick` imply `--vary` if repeats would be identical."""
         vary, repeats = experiment.vary, experiment.repeats
-        rows = exact_rows(experiment, auto_engine(self.kernel))
-        drawn_by_default = (self.report or self.quick) and any(rows)
+        by_default = (self.report or self.quick) and any(exact_rows(experiment, auto_engine(self.kernel)))
         if self.vary is False:
             vary = None
-        elif vary is None and (self.vary or drawn_by_default):
+        elif vary is None and (self.vary or by_default):
             vary, repeats = Variation(), DRAWS
             if not self.vary and not self.quick and self.repeats is None:
                 # A report on a large sweep has fewer samples, so that it does not take minutes.

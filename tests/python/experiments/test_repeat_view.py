@@ -26,7 +26,7 @@ from fastopen.report import results_document, results_renderables
 from fastopen.report.figures.requests import _pieces
 from fastopen.runs import RunStore
 from fastopen.runs.chain import handshakes_in_a_row_ns
-from fastopen.runs.export import har_document
+from fastopen.runs.export.har import har_document
 from made_up_run import ENVIRONMENT, load_data, made_up_page, made_up_plan
 
 MS = 1_000_000

@@ -1,4 +1,3 @@
 """Export runs in the formats of other programs: Parquet, CSV, HAR and PNG."""
 
 from fastopen.runs.export.formats import Format, export
-from fastopen.runs.export.har import har_document
