@@ -52,9 +52,8 @@ def main() -> None:
         if isinstance(fault, InputError | MachineError):
             _complain(str(fault))
             sys.exit(EXIT_INPUT if isinstance(fault, InputError) else EXIT_MACHINE)
-        _complain(
-            f"a bug, {type(error).__name__}: {one_line(str(error))}; fastopen --debug prints the traceback"
-        )
+        bug = f"a bug, {type(error).__name__}: {one_line(str(error))}"
+        _complain(f"{bug}; fastopen --debug prints the traceback")
         sys.exit(EXIT_FAULTS)
 
 

@@ -73,9 +73,7 @@ class Flattener:
         self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()
         # Computed once: the values of all factors in each cell, and (URL, host, type) of all resources.
         self._factors = cache(lambda cell: flat_columns(point_of(self.experiment, self.cells[cell])))
-        self._known = cache(
-            lambda page: [(one.url, one.host, one.type) for one in self.pages[page].resources]
-        )
+        self._known = cache(lambda page: [(r.url, r.host, r.type) for r in self.pages[page].resources])
 
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
         """Return a load's rows in the table of this name. `record` is the load's decoded record."""

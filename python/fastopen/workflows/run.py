@@ -222,9 +222,8 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
     except units.UnitError as error:
         raise InputError(str(error), "--until-ci") from None
     if not 0 < percent <= 100:
-        raise InputError(
-            f"{text!r} is out of bounds (above 0%, to 100%)", "--until-ci", "write for example 1%"
-        )
+        fault = f"{text!r} is out of bounds (above 0%, to 100%)"
+        raise InputError(fault, "--until-ci", "write for example 1%")
     if max_repeats < repeats:
         fault = f"{max_repeats} is below --repeats ({repeats})"
         raise InputError(fault, "--max-repeats", "raise it or lower --repeats")

@@ -180,9 +180,8 @@ def command(
     if explain:
         _check_alone("--explain", SEARCHED, settings, {**own, "check": check})
         if settings.output and not settings.report:
-            raise InputError(
-                "names the folder of the report with --explain", "-o", "add --report, or drop -o"
-            )
+            remedy = "add --report, or drop -o"
+            raise InputError("names the folder of the report with --explain", "-o", remedy)
         explain_rigs(name, settings)
         return
     experiment = load_experiment(name)
