@@ -78,26 +78,24 @@ class DaskExecutor(Executor):
         def over(_: Any) -> None:
             # Fetch the result, in Dask's thread for callbacks. If the worker died in the meantime, this waits
             # until another worker has run the task again.
-            try:
-                if theirs.cancelled():
-                    future.cancel()
-                    # Wake callers of `concurrent.futures.wait`.
-                    future.set_running_or_notify_cancel()
-                else:
-                    # Ignore errors here: the future is already done if it was cancelled or has failed.
-                    with suppress(Exception):
-                        try:
-                            future.set_result(theirs.result())
-                        except BaseException as error:
-                            future.set_exception(error)
-            finally:
-                self._open.discard(future)
+            if theirs.cancelled():
+                future.cancel()
+                # Wake callers of `concurrent.futures.wait`.
+                future.set_running_or_notify_cancel()
+                return
+            # Ignore errors here: the future is already done if it was cancelled or has failed.
+            with suppress(Exception):
+                try:
+                    future.set_result(theirs.result())
+                except BaseException as error:
+                    future.set_exception(error)
 
         def cancelled(future: Future[Result]) -> None:
             if future.cancelled():
                 with suppress(Exception):
                     theirs.cancel()
 
+        future.add_done_callback(self._open.discard)
         future.add_done_callback(cancelled)
         theirs.add_done_callback(over)
         return future
