@@ -55,10 +55,8 @@ class ExecutorEngine:
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs on the executor's workers, and yield events. If a worker dies, run its jobs again.
-
-        Stop after `within_s` seconds or when the generator is closed. Running tasks cannot be cancelled, so
-        wait for them and discard their results."""
+        """Run jobs as `Engine.run` does, on the executor's workers. If a worker dies, run its jobs again. At
+        the end, wait for running tasks, which cannot be cancelled, and discard their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
         # A task is a sequence of jobs, and the number of workers that were lost while they ran exactly these.
         waiting = deque((task, 0) for task in batches(jobs, AHEAD * self.parallel))

@@ -132,8 +132,7 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
     """The results of a run that has finished or was stopped early, and the `outcome` of its execution.
-    `until` is the requested precision, if any. `tasks_lost` is the number of tasks whose worker died. A
-    `with` statement closes the run's database."""
+    `until` is the requested precision, if any. `tasks_lost` is the number of tasks whose worker died."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
