@@ -14,7 +14,7 @@ from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 3
 # Keys in which runs of one experiment may differ: texts for people, and page names (digests are compared).
-NOT_COMPARED = ("title", "source", "notes", "pages")
+NOT_COMPARED = {"title", "source", "notes", "pages"}
 
 
 def stored_plan(run: RunReader) -> Plan:
@@ -41,9 +41,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
     """Raise InputError if a run stores another experiment or other pages than the given ones. The error names
     the first differences, and gives the advice `remedy`."""
-    there, here = (
-        one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
-    )
+    there, here = (x.model_dump(mode="json", exclude=NOT_COMPARED) for x in (run.experiment(), experiment))
     found = list(dict.fromkeys(_differences("", there, here)))
     kept = [*run.pages().values()]
     for one, page in zip(kept, pages, strict=False):
