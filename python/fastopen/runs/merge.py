@@ -39,10 +39,7 @@ _WORLDS: Final = """
 SELECT jobs.id, rtt_us_asked, rtt_us_measured, record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job
 ORDER BY worlds.number
 """
-_ADD_WORLD: Final = """
-INSERT INTO worlds (job, rtt_us_asked, rtt_us_measured, record_zlib) VALUES (?, ?, ?, ?)
-"""
-_CACHE: Final = "PRAGMA cache_size = -65536"
+_ADD_WORLD: Final = "INSERT INTO worlds (job, rtt_us_asked, rtt_us_measured, record_zlib) VALUES (?, ?, ?, ?)"
 
 
 def merge(folders: Sequence[Path], output: Path) -> "Merging":
@@ -152,7 +149,7 @@ class Merging:
                 _, attempts = self._chosen.get((planned.job.id, load.id), (None, NONE))
                 for attempt in range(1, attempts.made + 1):
                     self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
-        database.execute(_CACHE)
+        database.execute("PRAGMA cache_size = -65536")  # 64 MiB
         first = self._parts[0].environment
         merged = [
             {**part.environment, **({} if part.shard is None else {"shard": str(part.shard)})}
