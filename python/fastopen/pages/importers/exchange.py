@@ -210,7 +210,7 @@ class Exchange:
 
 @dataclass
 class HarPage:
-    """A page in a HAR: its entry in `log.pages`, and the indices of its requests in `log.entries`."""
+    """A page in a HAR: its entry in `log.pages`, and its requests."""
 
     id: str
     title: str = ""
@@ -226,6 +226,10 @@ class HarPage:
     """The emulated network (format: a job's `network`) if fastopen recorded the page over it without TFO."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the HAR."""
+    exchanges: list[Exchange] = field(default_factory=list)
+    """The page's requests that used the network."""
+    notes: Notes = field(default_factory=Notes)
+    """Counts of guesses and left-out entries. Page loads that are split from one page share them."""
 
 
 def bodies_of(exchanges: Mapping[int, Exchange]) -> RecordedBodies:

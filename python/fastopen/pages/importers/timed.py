@@ -34,13 +34,11 @@ _SLOW_BODY_MS: Final = 500.0
 _EXPLAINED_SHARE: Final = 0.5
 
 
-def page_with_times(
-    exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
-) -> ImportedPage:
-    """Return the page that consists of `exchanges`, which have times. `head` is the HAR's metadata about the
-    page, such as its title. `place` names the file in errors. Raises InputError for too many exchanges."""
-    check_size(len(exchanges), place)
-    ordered, document = in_order(exchanges, head.title, notes)
+def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: str) -> ImportedPage:
+    """Return the page that consists of the exchanges of `head`, which have times. `place` names the file in
+    errors. Raises InputError for too many exchanges."""
+    check_size(len(head.exchanges), place)
+    ordered, document = in_order(head.exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document, notes)
     initiators, known = finder.find_all()
     if document == 0:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce, kinds
-from fastopen.pages.importers.exchange import Exchange, Times, freshness_of, is_redirect
+from fastopen.pages.importers.exchange import Exchange, HarPage, Times, freshness_of, is_redirect
 from fastopen.pages.importers.har.parts import HarEntry, sizes_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
@@ -52,20 +52,11 @@ WRITERS: Final = {
 }
 
 
-def read_entry(
-    raw: object,
-    order: int,
-    place: str,
-    page_start: float | None,
-    previous: float | None,
-    notes: Notes,
-    writer: Writer,
-) -> Exchange | None:
-    """Convert the HAR entry `raw`, a request and its response, into an exchange. If the request cannot be
-    replayed, for example because it opens a WebSocket, count the reason in `notes` and return None. `order`
-    is the entry's index in the HAR, and `place` names the entry in errors. If the entry has no start time,
-    use that of the entry before (`previous`), or else of the page (`page_start`), both in ms since 1970.
-    `writer` describes the program that wrote the HAR. Raises InputError if the entry is invalid."""
+def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Writer) -> Exchange | None:
+    """Convert the HAR entry `raw`, a request and its response, into the next exchange of `page`. If the
+    request cannot be replayed, for example because it opens a WebSocket, count the reason in the page's notes
+    and return None. `order` is the entry's index in the HAR, and `place` names the entry in errors. `writer`
+    describes the program that wrote the HAR. Raises InputError if the entry is invalid."""
     entry = _har_entry(raw, place)
     raw = entry.raw
     status = int(coerce.number(entry.response.get("status")) or 0)
@@ -76,18 +67,18 @@ def read_entry(
     recorded = next((name for name in named if name in kinds.RECORDED), None)
     left_out = _left_out(entry, status, method, recorded)
     if left_out is not None:
-        notes.add(left_out)
+        page.notes.add(left_out)
         return None
     written = entry.request["url"]
     url = urls.cleaned(written)
     if url is None and _NAMED_HOST.match(written):
-        notes.add("no_host")
+        page.notes.add("no_host")
         return None
     if url is None:
         raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()
     sent, got, text = entry.request_headers, entry.response_headers, entry.text
-    times = _times(entry, url, page_start, previous, guessed, writer)
+    times = _times(entry, url, page, guessed, writer)
     mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), got)
     sizes = sizes_of(entry, url, method, status, guessed)
     if sizes.body_bytes <= 1:
@@ -187,17 +178,15 @@ def _connection_id(raw: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _times(
-    entry: HarEntry, url: str, page_start: float | None, previous: float | None, notes: Notes, writer: Writer
-) -> Times:
+def _times(entry: HarEntry, url: str, page: HarPage, notes: Notes, writer: Writer) -> Times:
     raw = entry.raw
     timings = {key: coerce.milliseconds(value) for key, value in entry.timings.items()}
-    found = _webpagetest_times(raw, page_start)
+    found = _webpagetest_times(raw, page.started)
     if found is None:
         start = coerce.moment_ms(raw.get("startedDateTime"))
         if start is None:
             notes.add("started")
-            start = previous if previous is not None else page_start or 0.0
+            start = page.exchanges[-1].at.start if page.exchanges else page.started or 0.0
         spent = _spent(timings)
         if not spent:
             notes.add("timings")

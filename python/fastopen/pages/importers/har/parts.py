@@ -29,6 +29,7 @@ _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 _COMPRESSED_SHARE: Final = 3
 # Beginnings of the names of HTTP/2, HTTP/3 and their predecessors, in lower case, as recorders write them.
 _BINARY: Final = ("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq")
+_TYPICAL: Final = {"request": TYPICAL_REQUEST, "response": TYPICAL_RESPONSE}
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -123,11 +124,10 @@ def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) 
     request_line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
     host = len(f"host: {urls.host_of(url)}\r\n")
     written = request_line + (0 if coerce.header(entry.request_headers, "host") is not None else host)
-    sent = _header(request, entry.request_headers, written, TYPICAL_REQUEST, binary, notes, "request_headers")
+    sent = _header(entry, "request", written, binary, notes)
     phrase = _PHRASES.get(status, coerce.text(response.get("statusText")))
     status_line = len(f"HTTP/1.1 {status} {phrase}\r\n")
-    headers = entry.response_headers
-    got = _header(response, headers, status_line, TYPICAL_RESPONSE, binary, notes, "response_headers")
+    got = _header(entry, "response", status_line, binary, notes)
     return Sizes(
         request_header_bytes=max(request_line + host + 2, sent),
         request_body_bytes=_request_body(request, entry.request_headers, method),
@@ -136,21 +136,15 @@ def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) 
     )
 
 
-def _header(
-    side: Mapping[str, Any],
-    listed: Pairs,
-    first_line: int,
-    typical: int,
-    binary: bool,
-    notes: Notes,
-    subject: str,
-) -> int:
-    """Return the size in bytes of the header of a request or response (`side`) as HTTP/1.1 text. `listed` are
-    the recorded header fields, and `first_line` is the size of the text before these fields. `binary` is True
-    for HTTP/2 and HTTP/3, where the recorded size is not that of HTTP/1.1 text. If neither fields nor a
-    plausible size were recorded, return `typical`, and count the guess in `notes` under `subject`."""
+def _header(entry: HarEntry, side: str, first_line: int, binary: bool, notes: Notes) -> int:
+    """Return the size in bytes of the header of the `request` or `response` (`side`) as HTTP/1.1 text.
+    `first_line` is the size of the text before the recorded header fields. `binary` is True for HTTP/2 and
+    HTTP/3, where the recorded size is not that of HTTP/1.1 text. If neither fields nor a plausible size were
+    recorded, return a typical size, and count the guess in `notes`."""
+    message = coerce.mapping(entry.raw.get(side))
+    listed = message.get("headers", ())
     written = first_line + _written(listed) + 2
-    recorded = coerce.size(side.get("headersSize"))
+    recorded = coerce.size(message.get("headersSize"))
     # Old versions of Chrome write the size of only the first line if they did not see the headers.
     least = written // 2 if listed else written + 8
     if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
@@ -161,8 +155,8 @@ def _header(
         return min(written, MAX_HEADER_BYTES)
     if recorded is not None:
         return recorded
-    notes.add(subject)
-    return typical
+    notes.add(f"{side}_headers")
+    return _TYPICAL[side]
 
 
 def _written(listed: Pairs) -> int:

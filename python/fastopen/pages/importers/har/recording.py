@@ -73,31 +73,26 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         raise InputError(f"cannot read any start time, such as {unreadable[:40]!r}", place, remedy)
     creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
     writer = WRITERS.get(creator.strip().lower(), Writer())
-    recorded = _pages(log, entries, writer, notes)
-    found = [_read(page, entries, place, lenient, writer) for page in recorded]
-    usable = [
-        (each, of_page, page_notes)
-        for page, (entries_of, page_notes) in zip(recorded, found, strict=True)
-        if entries_of
-        for each, of_page in _split(page, entries_of, page_notes)
-    ]
+    pages = _pages(log, entries, writer, notes)
+    for page in pages:
+        _read(page, entries, place, lenient, writer)
+    usable = [load for page in pages if page.exchanges for load in _split(page)]
     if not usable:
-        raise _no_request_error(place, [of_page for _, of_page in found])
+        raise _no_request_error(place, pages)
     usable = _with_documents(usable, place, notes, lenient=lenient)
     stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
-    pages = []
-    for number, (page, of_page, page_notes) in enumerate(usable, start=1):
+    found = []
+    for number, page in enumerate(usable, start=1):
         name = stem if len(usable) == 1 else f"{stem}#{number}"
-        source = _source(log, entries[of_page[0].order])
-        # Pages that are split from one page of the file share its notes.
-        pages.append(page_with_times(of_page, page, name, source, Notes(page_notes + notes), place))
-    return pages
+        source = _source(log, entries[page.exchanges[0].order])
+        found.append(page_with_times(page, name, source, Notes(page.notes + notes), place))
+    return found
 
 
-def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Split a HAR's page into its page loads. Return a page and its entries for each. A new load begins with
-    a document after 5 s without requests, unless a redirect, script or element led to the document."""
-    ordered = sorted(entries, key=chains.start_order)
+def _split(page: HarPage) -> list[HarPage]:
+    """Split a HAR's page into its page loads. A new load begins with a document after 5 s without requests,
+    unless a redirect, script or element led to the document."""
+    ordered = sorted(page.exchanges, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
     for entry in ordered:
@@ -107,17 +102,17 @@ def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tup
         loads[-1].append(entry)
         ended = max(ended, entry.at.end)
     if len(loads) == 1:
-        return [(page, list(entries))]
-    notes.add("navigations", len(loads))
+        return [page]
+    page.notes.add("navigations", len(loads))
     loaded_at = None if page.started is None or page.on_load is None else page.started + page.on_load
-    found: list[tuple[HarPage, list[Exchange]]] = []
+    found: list[HarPage] = []
     for number, load in enumerate(loads):
         began = page.started if number == 0 and page.started is not None else load[0].at.start
         until = loads[number + 1][0].at.start if number + 1 < len(loads) else float("inf")
         on_load = loaded_at - began if loaded_at is not None and began <= loaded_at < until else None
         title = page.title if number == 0 else ""
-        head = replace(page, title=title, started=began, on_load=on_load, members=[])
-        found.append((head, sorted(load, key=lambda entry: entry.order)))
+        load.sort(key=lambda entry: entry.order)
+        found.append(replace(page, title=title, started=began, on_load=on_load, exchanges=load))
     return found
 
 
@@ -126,8 +121,8 @@ def _is_timed(entry: object) -> bool:
     return "startedDateTime" in raw or bool(coerce.mapping(raw.get("timings"))) or "_load_start" in raw
 
 
-def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
-    counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
+def _no_request_error(place: str, pages: Sequence[HarPage]) -> InputError:
+    counts = {words: sum(page.notes[key] for page in pages) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
     if not reasons:
@@ -136,25 +131,23 @@ def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
     return InputError(f"no request can be loaded again: {reasons}", place, remedy)
 
 
-def _with_documents(
-    pages: Sequence[tuple[HarPage, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
-) -> list[tuple[HarPage, list[Exchange], Notes]]:
-    found = [one for one in pages if _has_document(one[0], one[1])]
+def _with_documents(pages: list[HarPage], place: str, notes: Notes, *, lenient: bool) -> list[HarPage]:
+    found = [page for page in pages if _has_document(page)]
     if found:
         notes.add("without_document", len(pages) - len(found))
         return found
     if not lenient:
-        first = min(pages[0][1], key=lambda e: (e.at.start, e.order))
+        first = min(pages[0].exchanges, key=lambda e: (e.at.start, e.order))
         message = f"has no document; the first request is a {first.method} of type {first.type}"
         raise InputError(message, place, "record a complete load of the page, or use --lenient")
-    for _, _, of_page in pages:
-        of_page.add("no_document")
-    return list(pages)
+    for page in pages:
+        page.notes.add("no_document")
+    return pages
 
 
-def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
-    titled = urls.cleaned(page.title)
-    return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
+def _has_document(page: HarPage) -> bool:
+    kinds, titled = ("document", "other"), urls.cleaned(page.title)
+    return any(one.type in kinds or one.url == titled or one.base_page for one in page.exchanges)
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
@@ -220,31 +213,23 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
     return pages[number - 1] if number else None
 
 
-def _read(
-    page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
-) -> tuple[list[Exchange], Notes]:
-    """Return the page's requests that used the network, in the order of the HAR, and counts of guesses and
-    left-out entries. `raws` lists all entries of the HAR. `writer` describes the program that wrote it.
-    `place` names the file in errors. Raises InputError for an invalid entry, or skips it if `lenient`."""
-    notes = Notes()
-    entries: list[Exchange] = []
-    previous: float | None = None
+def _read(page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer) -> None:
+    """Fill in the page's `exchanges`, in the order of the HAR, and `notes`. `raws` lists all entries of the
+    HAR. `writer` describes the program that wrote it. `place` names the file in errors. Raises InputError for
+    an invalid entry, or skips it if `lenient`."""
     for index in page.members:
         try:
-            entry = read_entry(
-                raws[index], index, f"{place}: log.entries[{index}]", page.started, previous, notes, writer
-            )
+            entry = read_entry(raws[index], index, f"{place}: log.entries[{index}]", page, writer)
         except InputError as error:
             if not lenient:
                 more = "skip such entries with --lenient"
                 raise InputError(error.message, error.place, more) from None
-            notes.add("broken")
+            page.notes.add("broken")
             continue
         if entry is not None:
-            entries.append(entry)
-            previous = entry.at.start
-    _move_wrong_starts(entries, notes)
-    return _without_cached(entries, raws, notes), notes
+            page.exchanges.append(entry)
+    _move_wrong_starts(page.exchanges, page.notes)
+    page.exchanges = _without_cached(page.exchanges, raws, page.notes)
 
 
 def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:

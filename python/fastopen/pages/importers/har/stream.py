@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, Final
 
 from fastopen.common import json_memory
@@ -82,9 +83,14 @@ class Scanner:
 
     def take(self, expected: str, fault: str) -> None:
         """Skip white space and the character `expected`. Raises DamageError with text `fault` if missing."""
-        if self.peek() != expected:
+        if not self._skipped(expected):
             raise self.fault(fault, self._at)
-        self._at += 1
+
+    def _skipped(self, expected: str) -> bool:
+        """Skip white space, and the character `expected` if it is next. Return True if it was."""
+        found = self.peek() == expected
+        self._at += found
+        return found
 
     def value(self) -> Any:
         """Return the next JSON value. Raises DamageError if malformed, InputError if too large or deep."""
@@ -120,50 +126,43 @@ class Scanner:
             f"{self._place}: line {self._lines + lines + 1} column {column}",
             "fix that place, or write the file again",
         )
-        error.ended = self._whole and at >= len(self._text.rstrip())
-        error.ended |= self._whole and fault.startswith("Unterminated")
+        cut = at >= len(self._text.rstrip()) or fault.startswith("Unterminated")
+        error.ended = self._whole and cut
         return error
 
     def members(self) -> Iterator[str]:
         """Yield the keys of the JSON object that begins here. After a key, the caller must read its value."""
         self.take("{", "Expecting value")
-        if self.peek() == "}":
-            self._at += 1
-            return
-        while True:
+        ended = self._skipped("}")
+        while not ended:
             if self.peek() != '"':
                 raise self.fault("Expecting property name enclosed in double quotes", self._at)
             key = self.value()
             self.take(":", "Expecting ':' delimiter")
             yield key
-            if self.peek() == "}":
-                self._at += 1
-                return
-            self.take(",", "Expecting ',' delimiter")
+            ended = self._skipped("}")
+            if not ended:
+                self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
         """Yield the values of the JSON array that begins here. If a value is damaged, call `damaged` with its
         index and the error. If `damaged` returns True, continue at the next HAR entry, otherwise stop."""
         self.take("[", "Expecting value")
-        if self.peek() == "]":
-            self._at += 1
+        if self._skipped("]"):
             return
-        index = 0
-        while True:
+        for index in count():
             started = False
             budget.work(budget.ENTRY_STEPS)
             try:
                 found = self.value()
                 started = True
                 yield found
-                if self.peek() == "]":
-                    self._at += 1
+                if self._skipped("]"):
                     return
                 self.take(",", "Expecting ',' delimiter")
             except DamageError as error:
                 if not damaged(index, error) or not self._find_entry(0 if started else 1):
                     return
-            index += 1
 
     def _find_entry(self, skipped: int) -> bool:
         """Skip `skipped` characters, then go to the next HAR entry. Return False if no entry follows."""
