@@ -199,18 +199,22 @@ def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
-def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
-    return only the index of the first document, or of the first redirect that led to this document."""
+def navigated_roots(graph: Graph) -> list[int]:
+    """Return the indices of the requests that the browser marked as navigations to a page."""
+    redirected = {one.location for one in graph.exchanges if one.location is not None}
+    return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
+
+
+def first_root(graph: Graph) -> list[int]:
+    """Return only the index of the first document, or of the first redirect that led to this document."""
     first = graph.exchanges.index(first_navigated(graph.exchanges, None))
-    return _navigated(graph) or _heads(graph, [first], in_order=True)
+    return _heads(graph, [first], in_order=True)
 
 
-def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of the requests that the browser marked as navigations to a page. If there are none,
-    return only the index of the document that leads to the most resources, or of the first redirect that led
-    to this document. Use this for recordings in which the order of requests is unknown."""
-    return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
+def widest_root(graph: Graph) -> list[int]:
+    """Return only the index of the document that leads to the most resources, or of the first redirect that
+    led to this document. Use this for recordings in which the order of requests is unknown."""
+    return _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def page_documents(graph: Graph) -> list[int]:
@@ -225,11 +229,6 @@ def page_documents(graph: Graph) -> list[int]:
             found.append(index)
             parts |= graph.referenced(index).keys()
     return found or [by_reach[0][1]]
-
-
-def _navigated(graph: Graph) -> list[int]:
-    redirected = {one.location for one in graph.exchanges if one.location is not None}
-    return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:

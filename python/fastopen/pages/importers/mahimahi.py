@@ -16,7 +16,7 @@ from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
-from fastopen.pages.importers.graph import navigated_or_widest
+from fastopen.pages.importers.graph import widest_root
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
@@ -100,7 +100,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
         progress(number, len(files))
     name, source = stem_of(str(folder.resolve()), ()), "recording of mm-webrecord"
     # The files have random names, so the order of the requests is unknown.
-    return pages_of(found, name, source, notes, str(folder), find_roots=navigated_or_widest)
+    return pages_of(found, name, source, notes, str(folder), find_roots=widest_root)
 
 
 def _files(folder: Path) -> list[Path]:

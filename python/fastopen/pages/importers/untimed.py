@@ -8,7 +8,7 @@ from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import ASKERS, OTHER_ASKERS, Edge, Exchange, check_size, page_of
-from fastopen.pages.importers.graph import Graph, Resolve, as_url, listed_roots, navigated_or_first
+from fastopen.pages.importers.graph import Graph, Resolve, as_url, first_root, listed_roots, navigated_roots
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
@@ -27,7 +27,7 @@ def pages_of(
     roots: Sequence[str] = (),
     resolve: Resolve = as_url,
     complete: bool = True,
-    find_roots: Callable[[Graph], list[int]] = navigated_or_first,
+    find_roots: Callable[[Graph], list[int]] = first_root,
 ) -> list[ImportedPage]:
     """Return the pages of a recording without times. Each page begins with a request for one of the URLs
     `roots`. If none was recorded, `find_roots` selects each page's first request. A page contains all
@@ -40,7 +40,7 @@ def pages_of(
         raise InputError("has no request that a page could start with", place, "record the page again")
     _complete_referers(exchanges)
     graph = Graph(exchanges, resolve)
-    heads = listed_roots(graph, roots) or find_roots(graph)
+    heads = listed_roots(graph, roots) or navigated_roots(graph) or find_roots(graph)
     grown = [graph.reached(head) for head in heads]
     if complete:
         _share_out(graph, heads, grown)
