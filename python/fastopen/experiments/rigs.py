@@ -70,6 +70,8 @@ class Property(Part):
     client processing are fitted to two times. `objects`: equal objects replace the page; number and size are
     fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: like
     `objects`, but with sizes in the ratios of the sizes of the page's resources."""
+    _original: "Property | None" = None
+    """The property of which this one is a copy for a single page, made by `of_one`."""
 
     def is_about(self, page: str) -> bool:
         """Return True if the property may hold for this page."""
@@ -78,7 +80,9 @@ class Property(Part):
     def of_one(self, page: str) -> "Property":
         """Return a copy of this property that holds only for `page`, with a name that includes the page."""
         changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
-        return self.model_copy(update=changes)
+        copy = self.model_copy(update=changes)
+        copy._original = self
+        return copy
 
     @property
     def assumed(self) -> bool:
@@ -233,25 +237,16 @@ class RigSpace:
 
     @cached_property
     def _pages_with_copies(self) -> list[str]:
-        return [*dict.fromkeys(page for one in self._of_all_pages for page in one.pages or ())]
+        copies = filter(self.is_copy, self.properties)
+        return [*dict.fromkeys(page for one in copies for page in one.pages or ())]
 
     def is_copy(self, one: Property) -> bool:
         """Return True if a condition is a copy, made for a single page, of a condition with `each_page`."""
-        return one in self._of_all_pages
+        return self.original(one) is not one
 
     def original(self, one: Property) -> Property:
         """Return the condition of which `one` is a single-page copy, or `one` itself if it is not a copy."""
-        return self._of_all_pages.get(one, one)
-
-    @cached_property
-    def _of_all_pages(self) -> dict[Property, Property]:
-        return {
-            one.of_one(page): one
-            for one in self.properties
-            if one.each_page
-            for page in one.pages or self.base.pages
-            if one.of_one(page) in self.properties
-        }
+        return one._original or one
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
         """Return the experiment with only `page`, under the conditions `own`, which hold for this page. With
