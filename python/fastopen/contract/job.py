@@ -196,19 +196,17 @@ def check_ends(
         remedy = f"use --client={CHROMIUM.label}, or --bodies=synthetic/filler"
         message = f"{label} does not parse bodies, so recorded ones have no effect"
         raise conflict(message, remedy, "client.kind", "origins.bodies")
-    clear_only = "use --transports=tcp,tfo without --tls"
     if origins.one_address:
         message = f"requests of {label} do not show the host behind a shared address"
         require(client, lambda one: one.ours, message, "drop --one-address", "origins.one_address")
-        if encrypted:
-            keys = ("origins.one_address", "tls.version", "transports")
-            raise conflict("one address for all hosts works only without TLS", clear_only, *keys)
     if origins.server is not None:
         message = f"fastopen does not run {label} against an external server"
         require(client, lambda one: one.works_with_servers, message, "drop --server", "origins.server")
-        if encrypted:
-            keys = ("origins.server", "tls.version", "transports")
-            raise conflict("an external server works only without TLS", clear_only, *keys)
+    for key, subject in (("one_address", "one address for all hosts"), ("server", "an external server")):
+        if encrypted and getattr(origins, key):
+            keys = (f"origins.{key}", "tls.version", "transports")
+            remedy = "use --transports=tcp,tfo without --tls"
+            raise conflict(f"{subject} works only without TLS", remedy, *keys)
     if origins.quic:
         _check_quic(tcp, tls, origins.remedy_without("3"))
 

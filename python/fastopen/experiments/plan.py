@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import chain, count, product
 from math import prod
 from typing import Any, Final, Self
 
@@ -280,10 +280,8 @@ def transfer_s(page: Page, network: Network) -> float:
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
     named: dict[str, Page] = {}
     for page in pages:
-        name, number = page.name, 1
-        while name in named:
-            number += 1
-            name = f"{page.name} ({number})"
+        names = chain([page.name], (f"{page.name} ({number})" for number in count(2)))
+        name = next(name for name in names if name not in named)
         named[name] = page if name == page.name else page.model_copy(update={"name": name})
     return tuple(named.values())
 

@@ -131,10 +131,8 @@ class Draw:
 
     def page(self, page: Page) -> Page:
         """Return the page with the set of server think times that `explanation` selects."""
-        if self.explanation is None:
-            return page.with_explanation(page.explanation)
         row = [page.explanation, *page.explanations]
-        return page.with_explanation(row[int(self.explanation * len(row))])
+        return page.with_explanation(row[int((self.explanation or 0) * len(row))])
 
     def client(self, client: Client) -> Client:
         """Return the client, with its processing times multiplied by `processing`."""

@@ -86,9 +86,9 @@ def index_pages(
 
     waiting = iter(files)
     running: deque[tuple[Path, Future[IndexedFile]]] = deque()
-    with ProcessPoolExecutor(
-        processes, mp_context=get_context("forkserver"), initializer=_ignore_interrupts
-    ) as pool:
+    # The parent process handles SIGINT (Ctrl-C), so the other processes ignore it.
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(processes, get_context("forkserver"), signal.signal, ignored) as pool:
         try:
             while True:
                 for file in islice(waiting, AHEAD * processes - len(running)):
@@ -102,11 +102,6 @@ def index_pages(
             raise MachineError(message, "it may lack memory: use fewer processes, such as --jobs 1") from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    """Ignore SIGINT (Ctrl-C) in a process that reads files, because the parent process handles it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
