@@ -3,6 +3,9 @@
 Each module has `import_pages(path, lenient=..., progress=...)`. This raises InputError for damaged data, or
 skips the data if `lenient`. Each module for folders also has `holds(folder)`, which returns True if the
 folder has the module's format. A HAR cannot be recognised by its first bytes: see har/recording.py.
+
+In all modules, `place` names the file, or the entry in it, in errors. `notes` counts data that was left out
+or guessed.
 """
 
 from importlib import import_module

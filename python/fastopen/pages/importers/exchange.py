@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
@@ -38,13 +38,12 @@ TYPICAL_RESPONSE: Final = 300
 # No known server accepts longer headers. A larger recorded size includes a body.
 MAX_HEADER_BYTES: Final = 256 * 1024
 # Maps a resource type to the types of resources that may be its initiator, in addition to documents.
-# OTHER_ASKERS has these types for all resource types that are not keys of ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
+    **dict.fromkeys(get_args(ResourceType), ("script",)),
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
     "stylesheet": ("stylesheet", "script"),
 }
-OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 
 class Freshness(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final
 from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
-from fastopen.pages.importers.exchange import ASKERS, OTHER_ASKERS, Exchange
+from fastopen.pages.importers.exchange import ASKERS, Exchange
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import Initiators, ResourceType
 from fastopen.pages.references import UrlIndex, find_reference
@@ -162,7 +162,7 @@ class InitiatorResolver:
         if parsing and entry.type not in ("xhr", "font"):
             return frame
         latest = (document.at.end, frame)
-        for kind in ASKERS.get(entry.type, OTHER_ASKERS):
+        for kind in ASKERS[entry.type]:
             found = self._latest(frame, kind, index)
             if found is not None and (found > latest or parsing):
                 latest = found

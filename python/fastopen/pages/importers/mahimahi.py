@@ -25,7 +25,6 @@ from fastopen.pages.recording import BodyStore, ImportedPage
 # A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
-_DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
 # Strings are declared as bytes, and enumerations as numbers: these are encoded alike, but accept any value.
 _SCHEMA: Final = """
 name: "fastopen/http_record.proto" package: "MahimahiProtobufs" syntax: "proto2"
@@ -139,10 +138,8 @@ def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
     host = (coerce.header(lower, "host") or _text(message.ip)).strip()
-    port = message.port
-    has_port = ":" in host.rpartition("]")[2]
-    if port and not has_port and port != _DEFAULT_PORTS.get(message.scheme or 1):
-        host = f"{host}:{port}"
+    if message.port and ":" not in host.rpartition("]")[2]:
+        host = f"{host}:{message.port}"
     return f"{scheme}://{host}"
 
 

@@ -35,8 +35,7 @@ _EXPLAINED_SHARE: Final = 0.5
 
 
 def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: str) -> ImportedPage:
-    """Return the page that consists of the exchanges of `head`, which have times. `place` names the file in
-    errors. Raises InputError for too many exchanges."""
+    """Return the page of the exchanges of `head`, which have times. Raises InputError for too many."""
     check_size(len(head.exchanges), place)
     ordered, document = in_order(head.exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document, notes)

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.importers import kinds
-from fastopen.pages.importers.exchange import ASKERS, OTHER_ASKERS, Edge, Exchange, check_size, page_of
+from fastopen.pages.importers.exchange import ASKERS, Edge, Exchange, check_size, page_of
 from fastopen.pages.importers.graph import Graph, Resolve, as_url, first_root, listed_roots, navigated_roots
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase
@@ -30,12 +30,11 @@ def pages_of(
     find_roots: Callable[[Graph], list[int]] = first_root,
 ) -> list[ImportedPage]:
     """Return the pages of a recording without times. Each page begins with a request for one of the URLs
-    `roots`. If none was recorded, `find_roots` selects each page's first request. A page contains all
-    requests to which redirects and references lead from its first request. `resolve` maps references to URLs.
-
-    With `complete`, each remaining request is added to the page of its Referer, or else to the page recorded
-    last before it. `name` and `source` describe the pages, `place` names the file in errors, and `notes`
-    counts left-out data. Raises InputError if there are no exchanges, or if a page is too large."""
+    `roots`. If none was recorded, it begins with a marked navigation or, without marks, with a request that
+    `find_roots` selects. A page contains all requests to which redirects and references lead from there.
+    `resolve` maps references to URLs. With `complete`, each remaining request is added to the page of its
+    Referer, or else to the page recorded last before it. `name` and `source` describe the pages. Raises
+    InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     _complete_referers(exchanges)
@@ -93,8 +92,7 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
-    askers = ASKERS.get(exchange.type, OTHER_ASKERS)
-    wanted = askers[0] if exchange.type in _SELDOM_NAMED else "document"
+    wanted = ASKERS[exchange.type][0] if exchange.type in _SELDOM_NAMED else "document"
     document = next((i for i in edges if graph.exchanges[i].type == "document"), next(iter(edges)))
     latest = [i for i in edges if graph.exchanges[i].type == wanted and graph.exchanges[i].body_bytes]
     return Edge(latest[-1] if latest and wanted != "document" else document, None, None, "guessed")

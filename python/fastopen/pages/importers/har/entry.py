@@ -55,8 +55,7 @@ WRITERS: Final = {
 def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Writer) -> Exchange | None:
     """Convert the HAR entry `raw`, a request and its response, into the next exchange of `page`. If the
     request cannot be replayed, for example because it opens a WebSocket, count the reason in the page's notes
-    and return None. `order` is the entry's index in the HAR, and `place` names the entry in errors. `writer`
-    describes the program that wrote the HAR. Raises InputError if the entry is invalid."""
+    and return None. `order` is the entry's index in the HAR. Raises InputError if the entry is invalid."""
     entry = _har_entry(raw, place)
     raw = entry.raw
     status = int(coerce.number(entry.response.get("status")) or 0)

@@ -42,9 +42,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Return the pages of a HAR. If the text is a page file, return its JSON object instead. `read(size)`
-    returns the next characters of the text, and `place` names the file in errors. Raises InputError if the
-    text is neither, or is damaged. With `lenient`, skip damaged and invalid entries."""
+    """Return the pages of a HAR, or the JSON object of a page file. `read(size)` returns the next characters.
+    Raises InputError if the text is neither, or is damaged. With `lenient`, skip damaged entries."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -56,8 +55,7 @@ def read_har(
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
     """Return the pages of the decoded HAR `data`, whose entries have passed through a BodyStripper, which
-    moves bodies out of them. `place` names the file in errors. `notes` contains the number of damaged parts
-    that were skipped. Raises InputError if the HAR is invalid. With `lenient`, skip invalid entries."""
+    moves bodies out of them. Raises InputError if the HAR is invalid, or skips entries if `lenient`."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -215,8 +213,7 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 
 def _read(page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer) -> None:
     """Fill in the page's `exchanges`, in the order of the HAR, and `notes`. `raws` lists all entries of the
-    HAR. `writer` describes the program that wrote it. `place` names the file in errors. Raises InputError for
-    an invalid entry, or skips it if `lenient`."""
+    HAR. Raises InputError for an invalid entry, or skips it if `lenient`."""
     for index in page.members:
         try:
             entry = read_entry(raws[index], index, f"{place}: log.entries[{index}]", page, writer)
