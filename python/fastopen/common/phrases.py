@@ -17,8 +17,7 @@ def time(milliseconds: float) -> str:
 
 
 def times(low_ms: float, high_ms: float) -> str:
-    """Format a time range: `62 to 410 ms`, `0.98 to 1.71 s`, `13 ms to 1.71 s`, or `62 ms` if the ends are
-    equal."""
+    """Format a time range: `62 to 410 ms`, `0.98 to 1.71 s`, `13 ms to 1.71 s`; `62 ms` for equal ends."""
     low, high = time(low_ms), time(high_ms)
     if low == high:
         return low

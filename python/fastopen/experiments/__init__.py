@@ -29,12 +29,7 @@ from fastopen.experiments.factor_values import (
 )
 from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, DesignPoint, Factor, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
-from fastopen.experiments.named_networks import (
-    NAMED_NETWORKS,
-    RATES_BY_DEFAULT,
-    all_named,
-    name_of,
-)
+from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT, all_named, name_of
 from fastopen.experiments.plan import (
     Plan,
     PlannedJob,

@@ -14,8 +14,7 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 @dataclass(frozen=True)
 class Comparison:
-    """The conditions under which loads of a page with and without TFO are compared. `network` and `setup` are
-    indices into the experiment's lists."""
+    """The conditions of loads with and without TFO. `network` and `setup` index the experiment's lists."""
 
     page: str
     network: int

@@ -325,8 +325,7 @@ def read_settings(
 
 
 def with_changes(experiment: Experiment, changes: Mapping[str, Any], source: SettingSource) -> Experiment:
-    """Return a copy of the experiment with new values of some fields. Raises InputError, which names settings
-    as `source` does, if the copy is invalid."""
+    """Return a copy of the experiment with new values of some fields. Raises InputError if it is invalid."""
     with RequestedSettings({}, source).converted_errors():
         return Experiment(**{**dict(experiment), **changes})
 
@@ -400,9 +399,8 @@ def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     """Return the error for a key that is not in `known`. It suggests a similar known key, if there is one."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    if elsewhere:
-        return InputError("unknown key", place, f"did you mean {elsewhere[0]}?")
-    return InputError("unknown key", place, did_you_mean(key, listed, "fastopen factors lists them"))
+    otherwise = did_you_mean(key, listed, "fastopen factors lists them")
+    return InputError("unknown key", place, f"did you mean {elsewhere[0]}?" if elsewhere else otherwise)
 
 
 def _tls(settings: Mapping[str, Any]) -> Tls | None:

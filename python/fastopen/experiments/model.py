@@ -150,6 +150,4 @@ class Experiment(ExperimentFacts):
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
     """Return a link's default queue size in bytes for its rate. A rate or size of None means no limit."""
-    if rate_bit_per_s is None:
-        return None
-    return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)
+    return None if rate_bit_per_s is None else max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

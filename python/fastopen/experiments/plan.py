@@ -72,16 +72,13 @@ class Plan:
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
     """Return True if a comparison's repeats have equal results: time is virtual, and nothing is random."""
-    if comparison.engine != "virtual":
-        return False
     point = point_of(experiment, comparison)
-    random = any(
+    return repeats_to_the_byte(experiment, comparison) and not any(
         factor.chance(value)
         for factor in FACTORS
         if factor.chance and factor.applies(point)
         for value in factor.values(point)
     )
-    return not random and point.setup.client.type.deterministic
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
