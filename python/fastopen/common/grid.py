@@ -85,11 +85,8 @@ class Grid:
         """Return the table without columns of settings that have the same value in all rows. The subtitle
         lists these settings. At least one column that identifies rows stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
-        common = [
-            number
-            for number in heads
-            if self.columns[number].kind == "factor" and len({row[number].text for row in self.rows}) == 1
-        ]
+        factors = [number for number in heads if self.columns[number].kind == "factor"]
+        common = [number for number in factors if len({row[number].text for row in self.rows}) == 1]
         common = common[:-1] if common == heads else common
         if not common:
             return self

@@ -81,9 +81,7 @@ def share(fraction: float) -> str:
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
-def interval(
-    span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
-) -> str:
+def interval(span: tuple[float, float] | None, pairs: int, confidence: float, *, of_draws: bool) -> str:
     """Format the confidence interval `span`: `95 % interval +3.1 to +4.4, n 8`. `pairs` is n, the number of
     pairs of page loads. If `span` is None, return `n 2, too few for an interval`.
 

@@ -14,6 +14,8 @@ from fastopen.common.closing import interrupts_held_back
 from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
+# The environment of a program. None: a minimal one, or for `output_of`, that of this process.
+Environment = Mapping[str, str] | None
 # Environment variables that child processes inherit. Others may affect compilers or the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 # The number of lines of a log to show in an error.
@@ -54,10 +56,7 @@ def check_programs(packages: Mapping[str, str], user: str) -> None:
 
 
 def output_of(
-    command: Command,
-    timeout_s: float | None = None,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
+    command: Command, timeout_s: float | None, cwd: Path | None = None, environment: Environment = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program without input. Return its output and exit code. Raises OSError if the program cannot be
     started, and its subclass TimeoutError if it runs for longer than `timeout_s` seconds."""
@@ -82,7 +81,7 @@ def running(
     command: Command,
     log: IO[bytes],
     cwd: Path,
-    environment: Mapping[str, str] | None = None,
+    environment: Environment = None,
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
@@ -111,14 +110,12 @@ def running(
             process.stdout.close()
 
 
-def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
+def run(command: Command, log: IO[bytes], cwd: Path, environment: Environment = None) -> None:
     """Run a program, and write its output to `log`. Raises StepFailedError if the program fails."""
     pipe([command], log, cwd, environment)
 
 
-def pipe(
-    commands: Sequence[Command], log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None
-) -> None:
+def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path, environment: Environment = None) -> None:
     """Run programs as a pipeline and write its output to `log`. Raises StepFailedError if a program fails."""
     # xz decompresses with one thread by default.
     environment = environment or plain_environment(XZ_DEFAULTS="--threads=0")

@@ -30,12 +30,10 @@ _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
+    properties = schema["properties"]
     for key in _NULL_IS_DEFAULT:
-        given = schema["properties"][key]
-        schema["properties"][key] = {
-            "anyOf": [given, {"type": "null"}],
-            "default": given.pop("default", None),
-        }
+        given = properties[key]
+        properties[key] = {"anyOf": [given, {"type": "null"}], "default": given.pop("default", None)}
     schema["required"] = [key for key in schema["required"] if key not in _NULL_IS_DEFAULT]
 
 

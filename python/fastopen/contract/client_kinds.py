@@ -120,9 +120,8 @@ class ClientType:
         """Return the program's path. If it is missing, raises MachineError with the package to install."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
-            raise MachineError(
-                f"client {self.label}: program {self.executables[0]} not found", f"apt install {self.package}"
-            )
+            message = f"client {self.label}: program {self.executables[0]} not found"
+            raise MachineError(message, f"apt install {self.package}")
         return Path(found).absolute()
 
 
