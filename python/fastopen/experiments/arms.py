@@ -163,10 +163,8 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
     """Return the arms that use TFO among `names`. Warm cookies come before cold cookies."""
-    return sorted(
-        (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
-        key=lambda arm: -arm.preference,
-    )
+    treatments = (arm for arm in map(ARMS.__getitem__, names) if arm.role is Role.TREATMENT)
+    return sorted(treatments, key=lambda arm: -arm.preference)
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:

@@ -73,10 +73,9 @@ class VaryingFactors:
         """Return a label of the conditions `at`, with the settings for which reports give separate verdicts
         on TFO: `HTTP/2, TLS 1.3`. It is empty if one verdict covers all conditions."""
         clear = self.point(at).setup.tls is None
-        asked = (
-            one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
-        )
-        return ", ".join(self.phrases(at, asked))
+        asked = (one for one in self.varying if one.question)
+        telling = (one for one in asked if not (clear and one.part == "tls" != one.name))
+        return ", ".join(self.phrases(at, telling))
 
     def besides(self, *names: str) -> list[Factor]:
         """Return the varying factors except the factors called `names`."""
@@ -104,11 +103,9 @@ class VaryingFactors:
         experiment = self.experiment
         points = [DesignPoint(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}
-        return {
-            factor.name: factor.full_phrase_at(points[0])
-            for factor in of_part("network", "client", "origins", "tls", "tcp")
-            if factor.header and factor.name not in known and not factor.is_usual(points)
-        }
+        factors = of_part("network", "client", "origins", "tls", "tcp")
+        others = (one for one in factors if one.header and one.name not in known)
+        return {one.name: one.full_phrase_at(points[0]) for one in others if not one.is_usual(points)}
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:

@@ -68,9 +68,8 @@ def experiment_of(
     combine = others.pop(COMBINE, combine or "cross")
     named = others.pop(NAMED, named)
     with collected(problems):
-        requested = read_settings(
-            {**written, **(factors or {})}, source, combine=combine, folder=folder, named=named
-        )
+        values = {**written, **(factors or {})}
+        requested = read_settings(values, source, combine=combine, folder=folder, named=named)
     try:
         spec = ExperimentSpec.model_validate(others)
     except ValidationError as error:
@@ -138,11 +137,8 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
     data = read_toml(path)
     problems: list[InputError] = []
     if find_pages and isinstance(pages := data.get("pages"), list):
-        problems += (
-            InputError(error.message, f"{path}: pages: {error.place}", error.remedy)
-            for name in pages
-            if isinstance(name, str) and (error := missing(name)) is not None
-        )
+        errors = filter(None, (missing(name) for name in pages if isinstance(name, str)))
+        problems += (InputError(one.message, f"{path}: pages: {one.place}", one.remedy) for one in errors)
     data.setdefault("name", re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).lstrip("-._") or "experiment")
     with collected(problems):
         experiment = experiment_of(data, toml_file(path), path.parent)

@@ -49,11 +49,8 @@ class Pace:
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
         """Return a prediction for the rest of a run. `pending` maps ids of jobs to ids of loads to run."""
-        costs = {
-            planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
-            for planned in plan.jobs
-            if planned.job.id in pending
-        }
+        rest = (planned for planned in plan.jobs if planned.job.id in pending)
+        costs = {one.job.id: _job_s(one.job, one.comparison.engine) / len(one.job.loads) for one in rest}
         return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
 
     def finished(self, job: str, load: str) -> None:

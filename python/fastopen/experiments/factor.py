@@ -6,7 +6,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastopen.common.pydantic_errors import input_error
 from fastopen.common.units import UnitError
@@ -16,13 +16,7 @@ from fastopen.experiments.model import Setup
 from fastopen.experiments.quantities import Quantity, not_accepted, shown
 
 Part = Literal["network", "client", "origins", "tls", "tcp", "arm", "engine"]
-MODELS: Final[dict[Part, type[BaseModel]]] = {
-    "network": Network,
-    "client": Client,
-    "origins": Origins,
-    "tls": Tls,
-    "tcp": Tcp,
-}
+MODELS: Final = {"network": Network, "client": Client, "origins": Origins, "tls": Tls, "tcp": Tcp}
 # Units that may end the heading of a column.
 UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
@@ -171,13 +165,9 @@ class Factor:
     def bounds(self) -> str:
         """Return the range of allowed values in words, such as `1 to 9` or `1 at least`; empty if unknown."""
         schema = self._adapter.json_schema()
-        bounds = {
-            key: self.quantity.write(one[key])
-            for one in (schema, *schema.get("anyOf", ()))
-            for key in ("minimum", "maximum")
-            if key in one
-        }
-        low, high = bounds.get("minimum"), bounds.get("maximum")
+        given = {key: value for one in (schema, *schema.get("anyOf", ())) for key, value in one.items()}
+        ends = (given.get("minimum"), given.get("maximum"))
+        low, high = (None if end is None else self.quantity.write(end) for end in ends)
         return f"{low} to {high}" if low and high else f"{low} at least" if low else ""
 
     @cached_property

@@ -128,9 +128,7 @@ class RequestedSettings:
         if self.combine == "zip":
             lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
             if len(set(lengths.values())) > 1:
-                counted = ", ".join(
-                    f"{BY_NAME[one].flag} has {count} values" for one, count in lengths.items()
-                )
+                counted = ", ".join(f"{BY_NAME[one].flag} has {n} values" for one, n in lengths.items())
                 message = f"--combine=zip needs lists of equal length, but {counted}"
                 raise self.fault(message, tuple(lengths), "make them equally long, or use --combine=cross")
             longest = max(lengths.values(), default=1)
@@ -138,9 +136,8 @@ class RequestedSettings:
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
         else:
             combined = product(*lists.values())
-        named = [
-            {BY_NAME[name]: BY_NAME[name].read(getattr(one, name)) for name in OF_NAMED} for one in networks
-        ]
+        of_named = [BY_NAME[name] for name in OF_NAMED]
+        named = [{factor: factor.read(getattr(one, factor.name)) for factor in of_named} for one in networks]
         chosen = [dict(zip(lists, values, strict=True)) for values in combined]
         return ({**one, **others} for others in chosen for one in named or [{}])
 
@@ -218,11 +215,9 @@ class RequestedSettings:
     def _tls13(self) -> bool:
         return set(self.values.get("tls", ("1.3",))) == {"1.3"}
 
-    def _models(
-        self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]
-    ) -> list[T]:
+    def _models(self, part: Part, given: Mapping[str, Any], make: Callable[[dict[str, Any]], T]) -> list[T]:
         with self.converted_errors(part):
-            return multiplied(make, settings)
+            return multiplied(make, given)
 
     def engines(self) -> list[AskedEngine]:
         return self.values.get(ENGINE.name, ["auto"])
@@ -271,11 +266,8 @@ class RequestedSettings:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        return {
-            factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
-            for factor in of_part(part)
-            if factor.name in self.values
-        }
+        given = ((one, self.values[one.name]) for one in of_part(part) if one.name in self.values)
+        return {factor.setting: values if factor.several else values[0] for factor, values in given}
 
     def _check_clients(self, clients: Sequence[Client]) -> None:
         for client in clients:
@@ -304,10 +296,9 @@ def read_settings(
     named: object = None,
 ) -> RequestedSettings:
     """Check the settings that a user wrote, and convert them to base units. `written` maps their names to a
-    value, a list, a comma-separated text, or None (not set). `named` lists names of networks, such as
-    `4g`. `combine` is `cross` for networks with all combinations of values, or `zip` for a network with the
-    first values, one with the second values, and so on. Paths are relative to `folder`. Raises InputError,
-    which names an invalid setting as the user wrote it in `source`: `--rtt`, or `network.rtt` in TOML."""
+    value, a list, a comma-separated text, or None (not set). `named` lists names of networks, such as `4g`.
+    `combine` and `folder` are those of RequestedSettings. Raises InputError, which names an invalid setting
+    as the user wrote it in `source`: `--rtt`, or `network.rtt` in TOML."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

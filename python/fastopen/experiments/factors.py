@@ -405,15 +405,7 @@ _OF_TRANSPORT: Final = (
     ),
 )
 # fmt: on
-FACTORS: Final[tuple[Factor, ...]] = (
-    *_NETWORK,
-    *_CLIENT,
-    *_ORIGINS_AND_TLS,
-    *_TCP,
-    ENGINE,
-    TRANSPORT,
-    *_OF_TRANSPORT,
-)
+FACTORS: Final = (*_NETWORK, *_CLIENT, *_ORIGINS_AND_TLS, *_TCP, ENGINE, TRANSPORT, *_OF_TRANSPORT)
 # Factors with an option, a key and an argument of their own.
 ASKED: Final = tuple(factor for factor in FACTORS if factor not in _OF_TRANSPORT)
 BY_NAME: Final[Mapping[str, Factor]] = {factor.name: factor for factor in FACTORS}

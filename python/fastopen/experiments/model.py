@@ -113,7 +113,7 @@ class Experiment(ExperimentFacts):
         return self
 
     @model_validator(mode="after")
-    def _settings_have_an_effect(self) -> Self:
+    def _settings_are_compatible(self) -> Self:
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
         if not any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups):
             for key, is_set in (
@@ -132,10 +132,6 @@ class Experiment(ExperimentFacts):
                 if is_set:
                     remedy = "use --session=resumed/early, or drop it"
                     raise conflict("works only with --session=resumed/early", remedy, key)
-        return self
-
-    @model_validator(mode="after")
-    def _setups_work_in_networks(self) -> Self:
         for network, setup in product(self.networks, self.setups):
             check_network(network, setup.client, setup.origins)
         return self

@@ -127,10 +127,8 @@ def same_rig_cells(experiment: Experiment) -> tuple[list[Network], list[tuple[st
         rtt_us, down, up = row.link
         of_rig = row.experiment in table.same_rig and row.page in table.pages.values()
         if of_rig and row.link not in map(_link, networks):
-            ways = {
-                way: getattr(like, way).model_copy(update={"rate_bit_per_s": rate})
-                for way, rate in (("down", down), ("up", up))
-            }
+            rates = {"down": down, "up": up}.items()
+            ways = {way: getattr(like, way).model_copy(update={"rate_bit_per_s": one}) for way, one in rates}
             networks.append(like.model_copy(update={"rtt_us": rtt_us, **ways}))
     tables = dict.fromkeys((table.experiment, *table.same_rig))
     return networks, [cell for name in tables for cell in _cells_of(table, name, networks)]

@@ -181,13 +181,10 @@ def _write_jitter(value: dict[str, int]) -> str:
 def _cross(value: object) -> dict[str, str] | None:
     if value == "none":
         return None
-    cross: dict[str, str] = {}
-    for part in _text(value).split("+"):
-        way, _, traffic = part.partition("=")
-        if way not in ("down", "up") or traffic != "bulk" or way in cross:
-            raise not_accepted(value, ("none", "down=bulk", "up=bulk", "down=bulk+up=bulk"))
-        cross[way] = traffic
-    return dict(sorted(cross.items()))
+    parts = _text(value).split("+")
+    if not {*parts} <= {"down=bulk", "up=bulk"} or len({*parts}) < len(parts):
+        raise not_accepted(value, ("none", "down=bulk", "up=bulk", "down=bulk+up=bulk"))
+    return dict(sorted(part.split("=") for part in parts))
 
 
 def _write_cross(value: dict[str, str]) -> str:

@@ -41,10 +41,8 @@ Fitted = Literal["objects", "sizes", "hosts", "time"]
 
 class Property(Part):
     """An assumption about a published measurement of page load times, such as a smaller initial window.
-    Assumptions with the same `name` exclude each other. `set` maps keys of the experiment's file to new
-    values, and `off` does so only for loads without TFO. In loads with TFO, `tfo_ms` is added to each server
-    think time. If `fitted` is set, the page is changed until its load times without TFO are close to the
-    published ones. With `each_page`, the assumption may also hold for a single page."""
+    Assumptions with the same `name` exclude each other. `off` is like `set`, but only for loads without TFO.
+    With `each_page`, the assumption may also hold for a single page."""
 
     name: NotEmpty
     value: NotEmpty
@@ -104,9 +102,7 @@ Rig = tuple[Property, ...]
 @dataclass(frozen=True)
 class Reproduction:
     """Experiments that repeat the published measurement of one page under assumed conditions: `experiment`
-    for loads with TFO, and `off` for loads without TFO. `arm` is `warm` or `cold`, for warm or cold TFO
-    cookies. In loads with TFO, `tfo_ms` is added to each server think time. `fitted` is the way to change the
-    page so that its load times without TFO are close to the published ones; None to keep the page."""
+    for loads with TFO, and `off` for loads without TFO. See `Property` for the other fields."""
 
     experiment: Experiment
     """The experiment with only the measured page, over `RigSpace.networks`."""
@@ -248,7 +244,7 @@ class RigSpace:
         """Return the condition of which `one` is a single-page copy, or `one` itself if it is not a copy."""
         return one._original or one
 
-    def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
+    def _on_rig(self, own: Rig, page: str, *, off: bool = False) -> Experiment:
         """Return the experiment with only `page`, under the conditions `own`, which hold for this page. With
         `off`, also apply `Property.off`, the changes for loads without TFO."""
         factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
@@ -266,7 +262,7 @@ class RigSpace:
         assert networks, "an experiment has networks"
         return experiment.model_copy(update={"networks": networks, "pages": [page]})
 
-    def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
+    def _experiment(self, network: Network, own: Rig, page: str, *, off: bool) -> Experiment:
         document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)
@@ -276,9 +272,7 @@ class RigSpace:
             raise InputError("a rig must be one network and one setup", place, remedy)
         return experiment
 
-    def _at_fault(
-        self, network: Network, own: Sequence[Property], page: str, *, off: bool
-    ) -> Sequence[Property]:
+    def _at_fault(self, network: Network, own: Rig, page: str, *, off: bool) -> Rig:
         for number in range(len(own)):
             for some in combinations(own, number):
                 try:

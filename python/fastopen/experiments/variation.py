@@ -104,9 +104,8 @@ BY_CHANCE: Final = {
 @dataclass(frozen=True)
 class Draw:
     """The random inputs of one repeat. The first five fields multiply the RTT, the rates, server think times
-    and the client's processing times. `explanation`, a number from 0 to 1, selects one of several possible
-    sets of think times. `start_phase` is the phase of the kernel's timers, in µs, at which loads begin. If
-    `order` is True, shuffle requests that the client finds at the same time."""
+    and the client's processing times. Loads begin at the phase `start_phase` of the kernel's timers, in µs.
+    If `order` is True, shuffle requests that the client finds at the same time."""
 
     rtt: float
     down: float
