@@ -23,7 +23,7 @@ from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind
 from fastopen.pages.describe import summary, third_parties
 from fastopen.pages.files import FileProgress, Progress, first_bytes, part_of, silent
-from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, LeftOutWarning, load_pages
+from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, LeftOutWarning, Paths, load_pages
 from fastopen.pages.model import Page
 from fastopen.pages.recording import ImportedPage
 
@@ -166,9 +166,9 @@ def is_index(path: Path) -> bool:
 
 
 def load_chosen(
-    inputs: Sequence[Path | str],
+    inputs: Paths,
     choice: Choice | None,
-    library: Sequence[Path | str] = (),
+    library: Paths = (),
     *,
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
@@ -209,7 +209,7 @@ def load_chosen(
     return _loaded(found, progress, reading)
 
 
-def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
+def _once(inputs: Paths) -> list[Path | str]:
     """Return the inputs. Leave out, with a LeftOutWarning, any file or folder that an earlier input names."""
     found: dict[str, Path | str] = {}
     for one in inputs:
@@ -221,11 +221,7 @@ def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
 
 
 def _candidates(
-    given: Path,
-    library: Sequence[Path | str],
-    progress: Progress,
-    processes: int | None,
-    reading: dict[str, Any],
+    given: Path, library: Paths, progress: Progress, processes: int | None, reading: dict[str, Any]
 ) -> Iterator[Candidate]:
     """Yield all pages of `given`: an index (a CSV file of pages), a folder with recordings at any depth, or
     another input of `load_pages`. `library` and the options in `reading` are those of `load_pages`."""

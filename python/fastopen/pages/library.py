@@ -23,6 +23,7 @@ from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.recording import ImportedPage
 
+Paths = Sequence[Path | str]
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
 # Enough for a list of 100,000 URLs.
@@ -59,7 +60,7 @@ def packaged_pages() -> dict[str, Path]:
 
 def load_pages(
     paths: Iterable[Path | str],
-    library: Sequence[Path | str] = (),
+    library: Paths = (),
     *,
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
@@ -99,9 +100,7 @@ def damage_notes(page: Page) -> list[str]:
     return [note for note in page.notes if note.startswith(beginnings)]
 
 
-def _load(
-    argument: Path | str, library: Sequence[Path | str], lenient: bool, progress: Progress
-) -> list[ImportedPage]:
+def _load(argument: Path | str, library: Paths, lenient: bool, progress: Progress) -> list[ImportedPage]:
     path = Path(argument)
     if path.is_dir():
         recordings = sorted(one for one in path.iterdir() if one.name.lower().endswith(RECORDING_SUFFIXES))
@@ -127,7 +126,7 @@ def _load(
 
 
 def _load_recordings(
-    files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
+    files: Sequence[Path], library: Paths, lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
     """Return the pages of all files. With `lenient`, skip unreadable files, unless all are unreadable."""
     found: list[ImportedPage] = []
@@ -155,9 +154,7 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
         warnings.warn(f"left out: {error}", LeftOutWarning, stacklevel=5)
 
 
-def _load_file(
-    path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
-) -> list[ImportedPage]:
+def _load_file(path: Path, library: Paths | None, lenient: bool, progress: Progress) -> list[ImportedPage]:
     """Return the pages of a file. If it is a list of URLs, look up their pages in `library`. If `library` is
     None, a list raises InputError, because it could contain itself. With `lenient`, skip damaged parts."""
     begin_file()
@@ -210,7 +207,7 @@ def _reject_foreign(text: str, path: Path) -> None:
         raise InputError(f"{kind}, not a page", str(path), remedy)
 
 
-def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
+def _load_list(text: str, path: Path, library: Paths, lenient: bool) -> list[ImportedPage]:
     shelf = Library([path.parent, *library], lenient=lenient)
     entries = list(entries_of_list(text, path))
     if not entries:
@@ -245,7 +242,7 @@ def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
 class Library:
     """Finds a page by its URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
 
-    def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
+    def __init__(self, folders: Paths, *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
         self._folders = [Path(folder) for folder in folders] + ([packaged] if packaged else [])
         self._lenient = lenient
@@ -273,7 +270,7 @@ class Library:
                 if source.is_dir():
                     self._look_into(source, keys)
                 else:
-                    for imported in _load_file(source, None, self._lenient):
+                    for imported in _load_file(source, None, self._lenient, silent):
                         for key in _keys(imported.page.url):
                             self._known.setdefault(key, imported)
 
@@ -306,8 +303,7 @@ class Library:
 
     def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
         known = list(self._known)
-        host = urlsplit(keys[0]).hostname or ""
-        bare = host.removeprefix("www.")
+        bare = (urlsplit(keys[0]).hostname or "").removeprefix("www.")
         near = [k for k in known if (urlsplit(k).hostname or "").removeprefix("www.") == bare]
         near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
         remedy = "record the page, or name its folder with --library"
@@ -318,9 +314,8 @@ class Library:
         where = f" in {any_of(folders)}" if folders else ""
         if self._unreadable:
             files = some([Path(one.place.partition(": ")[0]).name for one in self._unreadable])
-            warnings.warn(
-                f"left out: {files} (fastopen page show FILE prints the reason)", LeftOutWarning, stacklevel=2
-            )
+            message = f"left out: {files} (fastopen page show FILE prints the reason)"
+            warnings.warn(message, LeftOutWarning, stacklevel=2)
             self._unreadable.clear()
         return InputError(f"no recording of {url}{where}", place, remedy)
 

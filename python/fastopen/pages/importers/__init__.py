@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import unreadable
-from fastopen.pages.files import Progress, first_bytes, silent, unpacked_start
+from fastopen.pages.files import Progress, first_bytes, unpacked_start
 from fastopen.pages.recording import ImportedPage
 
 # For each format except HAR: the first bytes of its files, True if gzip may compress them, and its module.
@@ -27,9 +27,7 @@ def _format(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
 
-def import_file(
-    path: Path, *, lenient: bool = False, progress: Progress = silent
-) -> list[ImportedPage] | None:
+def import_file(path: Path, *, lenient: bool, progress: Progress) -> list[ImportedPage] | None:
     """Return the pages of a WARC or WACZ file, or None if the file has another format, such as HAR."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) or start
@@ -40,9 +38,7 @@ def import_file(
     return None
 
 
-def import_folder(
-    folder: Path, *, lenient: bool = False, progress: Progress = silent
-) -> list[ImportedPage] | None:
+def import_folder(folder: Path, *, lenient: bool, progress: Progress) -> list[ImportedPage] | None:
     """Return the pages of a recording in a folder, or None if the folder has no supported format."""
     try:
         for known in map(_format, FOLDERS):

@@ -25,9 +25,8 @@ def link_chains(entries: Sequence[Exchange]) -> None:
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
             # The target of a redirect has its method, or GET. HEAD never becomes GET.
-            _follow(
-                entry, (e for e in by_url.get(entry.location, ()) if e.wants_content == entry.wants_content)
-            )
+            targets = by_url.get(entry.location, ())
+            _follow(entry, (e for e in targets if e.wants_content == entry.wants_content))
         elif entry.is_preflight:
             _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
 

@@ -54,9 +54,7 @@ class Freshness(NamedTuple):
     validator: bool = False
 
 
-def freshness_of(
-    method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
-) -> Freshness:
+def freshness_of(method: str, status: int, headers: Pairs, at_ms: float | None) -> Freshness:
     """Compute a response's freshness: unknown without headers, or if the method is not GET. Header names must
     be in lower case. `at_ms` is the response's arrival in ms since 1970, or None if unknown."""
     if not headers or method != "GET":
@@ -76,9 +74,7 @@ def _delta_s(text: str) -> int | None:
     return min(int(digits[:20]), 2**31) if digits.isdecimal() else None
 
 
-def _fresh_s(
-    status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
-) -> int:
+def _fresh_s(status: int, headers: Pairs, control: dict[str, str], at_ms: float | None) -> int:
     """Return the remaining freshness in s (RFC 9111 4.2). Ignore `s-maxage`, which is for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):

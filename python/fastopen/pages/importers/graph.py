@@ -164,12 +164,8 @@ class Graph:
         """Search the texts of a page, such as scripts, for URLs of recorded requests that are not part of the
         page yet. Add these requests to `edges`, which maps each request of the page to the link to its
         initiator. Return the indices of the added requests."""
-        here = {self.exchanges[i].url for i in edges}
-        missing = {
-            i
-            for i, one in enumerate(self.exchanges)
-            if i not in edges and i not in self.linked and one.url not in here
-        }
+        here, known = {self.exchanges[i].url for i in edges}, edges.keys() | self.linked
+        missing = {i for i, one in enumerate(self.exchanges) if i not in known and one.url not in here}
         missing -= {i for i in missing if self.repeats(i, range(i))}
         news: list[int] = []
         # Scripts first, because requests without a reference usually come from scripts.
@@ -235,11 +231,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     """Return (size, index) of each document that may be a page, the largest size first. The size is the
     number of exchanges to which references lead from the document, including the document itself."""
     exchanges = graph.exchanges
-    documents = [
-        i
-        for i, one in enumerate(exchanges)
-        if one.type == "document" and not one.location and one.wants_content
-    ]
+    answered = ((i, one) for i, one in enumerate(exchanges) if not one.location and one.wants_content)
+    documents = [i for i, one in answered if one.type == "document"]
     # A missing Referer shows that a person navigated to the document.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.referenced(i)), i) for i in free]
@@ -250,11 +243,8 @@ def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> lis
     """Return the indices `found` of requests, with each index replaced by that of the first redirect that led
     to the request, if any. With `in_order`, ignore redirects that were recorded after the request."""
     exchanges = graph.exchanges
-    by_target = {
-        e.location: i
-        for i, e in reversed(list(enumerate(exchanges)))
-        if e.location is not None and e.wants_content and e.type not in PARTS
-    }
+    redirects = [(i, e) for i, e in enumerate(exchanges) if e.location is not None and e.wants_content]
+    by_target = {e.location: i for i, e in reversed(redirects) if e.type not in PARTS}
     heads: dict[int, None] = {}
     taken = set(found)
     for last in found:

@@ -101,8 +101,7 @@ class InitiatorResolver:
     def _recorded(self, entry: Exchange) -> int | None:
         """Return the index of the initiator that the recorder names, if any. From the scripts in a call
         stack, choose the script that arrived last before the request, because the request waited for it."""
-        source = entry.asked_like or entry
-        named = (urls.cleaned(url) for url in source.initiators)
+        named = (urls.cleaned(url) for url in (entry.asked_like or entry).initiators)
         resolved = [self._resolve(url) for url in dict.fromkeys(named) if url is not None]
         found = [candidate for candidate in resolved if candidate is not None]
         if not found:

@@ -3,7 +3,6 @@
 The file format is `protobufs/http_record.proto` in https://github.com/ravinet/mahimahi"""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from fastopen.pages import budget
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.importers import coerce
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import widest_root
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
@@ -89,8 +89,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
         except (OSError, DecodeError) as error:
             if not lenient:
                 message = f"not a message of mm-webrecord: {error}"
-                remedy = "record it again, or skip it with --lenient"
-                raise InputError(message, str(path), remedy) from None
+                raise InputError(message, str(path), "record it again, or skip it with --lenient") from None
             notes.add("broken_records")
             continue
         exchange = _exchange(message, store, notes)
@@ -134,7 +133,7 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
     )
 
 
-def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
+def _origin(message: Any, sent: Pairs) -> str:
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
     host = (coerce.header(lower, "host") or _text(message.ip)).strip()

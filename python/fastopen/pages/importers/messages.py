@@ -62,8 +62,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 def is_coded(body: bytes, codings: str) -> bool:
     """Return True if a body that begins with `body` really has the content coding that its Content-Encoding
     names, and False if the archiver has decoded it. Return True for codings that fastopen cannot decode."""
-    last = codings.rpartition(",")[2].strip().lower()
-    decode = _DECODERS.get(last)
+    decode = _DECODERS.get(codings.rpartition(",")[2].strip().lower())
     if decode is None or not body:
         return decode is None
     try:

@@ -116,13 +116,9 @@ def _files(host: Path, inside: Path) -> list[tuple[Path, Path]]:
         if path.is_file() and path.resolve().is_relative_to(inside):
             every.add(path)
     # With -E, `.orig` replaces `.html`.
-    copies = {
-        original: path
-        for path in every
-        if path.suffix == ".orig"
-        for original in (path.with_suffix(""), path.with_suffix(".html"))
-        if original in every
-    }
+    saved = (path for path in every if path.suffix == ".orig")
+    pairs = ((path.with_suffix(suffix), path) for path in saved for suffix in ("", ".html"))
+    copies = {original: path for original, path in pairs if original in every}
     return [(path, copies.get(path, path)) for path in sorted(every.difference(copies.values()))]
 
 

@@ -78,6 +78,7 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
         notes.add("event", int(event_ms))
         # A load of the page cannot reproduce the recorded page load time.
         event_ms, plt_ms = _MAX_EVENT_MS, None
+    limits = (head.down_bit_per_s, head.up_bit_per_s)
     return page_of(
         ordered,
         edges,
@@ -87,14 +88,7 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
         initiators=known,
         load_event_processing_us=_us(event_ms),
         recorded_plt_us=None if plt_ms is None else _us(plt_ms),
-        recording=Recording(
-            exchanges=network_times,
-            round_trip_ms=round_trips,
-            load_event_ms=plt_ms,
-            down_bit_per_s=head.down_bit_per_s,
-            up_bit_per_s=head.up_bit_per_s,
-            network=head.network,
-        ),
+        recording=Recording(network_times, round_trips, plt_ms, *limits, head.network),
     )
 
 
@@ -236,11 +230,8 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
-    spans = [
-        (one.at.start, ends[one])
-        for one in exchanges[1:]
-        if one.delays_load_event and one.before is None and one.at.start <= load_at
-    ]
+    needed = [one for one in exchanges[1:] if one.delays_load_event and one.before is None]
+    spans = [(one.at.start, ends[one]) for one in needed if one.at.start <= load_at]
     starts = sorted(start for start, _ in spans)
     ended = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
     before = sorted(start for start, end in spans if end <= load_at + _CLOCK_SLACK_MS)
@@ -263,21 +254,19 @@ def _us(ms: float) -> int:
 class _Servers:
     """Estimates think and send times of servers in ms: the times that the network does not explain."""
 
-    def __init__(
-        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: HarPage
-    ) -> None:
+    def __init__(self, entries: Sequence[Exchange], times: Sequence[RecordedExchange], head: HarPage) -> None:
         self._entries = entries
-        self._exchanges = exchanges
+        self._times = times
         self._up = head.up_bit_per_s
         # Calibration over a known network subtracts the time on the link, so `thinking` need not.
-        self._filled = None if head.network is not None else link_bit_per_s(exchanges, _WINDOW_MS)
-        self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
+        self._filled = None if head.network is not None else link_bit_per_s(times, _WINDOW_MS)
+        self._reached = achieved_bit_per_s(times, _WINDOW_MS)
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
         """Return the server think time of a request in ms: the wait for its response minus a round trip and
         the upload. If other HTTP/2 or HTTP/3 responses from the host filled the downlink for at least half of
         the remaining wait, subtract their transfer time too, because they may have delayed this response."""
-        entry, one = self._entries[index], self._exchanges[index]
+        entry, one = self._entries[index], self._times[index]
         # A request is recorded as sent when it is in the socket's buffer, before it is on the network.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms
         upload_ms = max(rounds_ms, entry.request_body_bytes * 8000 / self._up if self._up else 0.0)
@@ -287,7 +276,7 @@ class _Servers:
             return thought
         others = (
             _overlap(other, one.sent, one.first_byte) * other.received_bytes
-            for number, other in enumerate(self._exchanges)
+            for number, other in enumerate(self._times)
             if number != index and self._entries[number].host == entry.host and other.multiplexed
         )
         carried_ms = sum(others) * 8000 / self._filled
@@ -296,12 +285,12 @@ class _Servers:
     def sending(self, index: int, round_trip_ms: float) -> float:
         """Return the server's send time in ms for the body of the response `index`: the time in which the
         body arrived. Return 0 if this is under 500 ms, or if the network explains at least half of it."""
-        one = self._exchanges[index]
+        one = self._times[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_BODY_MS or self._reached is None:
             return 0.0
         rounds = slow_start_rounds(one.received_bytes)
-        arrived = sum(_overlap(x, one.first_byte, one.end) * x.received_bytes for x in self._exchanges)
+        arrived = sum(_overlap(x, one.first_byte, one.end) * x.received_bytes for x in self._times)
         explained_ms = rounds * round_trip_ms + arrived * 8000 / self._reached
         return received_ms if explained_ms < _EXPLAINED_SHARE * received_ms else 0.0
 

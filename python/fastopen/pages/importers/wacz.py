@@ -24,10 +24,7 @@ from fastopen.pages.model import Resource
 from fastopen.pages.recording import ImportedPage
 
 # zipfile raises ValueError and struct.error for names, dates and extra fields that it cannot decode.
-_DAMAGE: Final = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
-    *(ValueError, struct.error),
-)
+_DAMAGE: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
 # A page list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
 # A HAR without bodies, which `fastopen record` adds to the archive.

@@ -247,12 +247,9 @@ def _records(
                 if iterator.offset > at:  # the damage is in the head of the record after `raw`
                     at, url = iterator.offset, _url_at(mapped, iterator.offset)
                 if not lenient:
-                    named = f" ({url})" if url else ""
-                    raise InputError(
-                        f"damaged record: {_damage_in_words(error)}",
-                        f"{place}: record at byte {at}{named}",
-                        "fetch the file again, or skip damaged records with --lenient",
-                    ) from None
+                    where = f"{place}: record at byte {at}" + (f" ({url})" if url else "")
+                    remedy = "fetch the file again, or skip damaged records with --lenient"
+                    raise InputError(f"damaged record: {_damage_in_words(error)}", where, remedy) from None
                 notes.add("broken_records")
                 start = _next_record(mapped, max(at, start) + 1)
 

@@ -189,7 +189,7 @@ def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, r
     with budget.budget_for("f", 8 * room):
         assert budget.room() == room
         with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
-            read_json(scanner, "f", lambda found: found, Notes(), lenient=False)
+            read_json(scanner, lambda found: found, Notes(), lenient=False)
 
 
 def test_nothing_is_counted_in_a_value_that_cannot_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

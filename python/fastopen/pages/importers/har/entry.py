@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from http import HTTPMethod
 from typing import Any, Final, NamedTuple
 
 from fastopen.common.errors import InputError
@@ -13,9 +14,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 from fastopen.pages.recording import StoredBody
 
-_METHODS: Final = frozenset(
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "REPORT"]
-)
+_METHODS: Final = frozenset([*HTTPMethod, "PROPFIND", "REPORT"])
 # MIME types of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
 _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
@@ -29,6 +28,7 @@ _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
 )
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 _MAX_STACK: Final = 200
+_Timings = Mapping[str, float | None]
 # URLs with a host that browsers accept, even if neither DNS nor TLS accepts it, such as `-a.test`.
 _NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNORECASE)
 
@@ -204,7 +204,7 @@ def _times(entry: HarEntry, url: str, page: HarPage, notes: Notes, writer: Write
     return found
 
 
-def _spent(timings: Mapping[str, float | None]) -> float:
+def _spent(timings: _Timings) -> float:
     """Return the sum of an entry's timings in ms, without `ssl`, which is a part of `connect`."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
@@ -230,9 +230,7 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     return Times(page_start + asked, page_start + sent, page_start + sent + waited, page_start + end)
 
 
-def _tcp(
-    raw: Mapping[str, Any], timings: Mapping[str, float | None], url: str, writer: Writer
-) -> float | None:
+def _tcp(raw: Mapping[str, Any], timings: _Timings, url: str, writer: Writer) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None if a connection was reused.
 
     In HAR 1.2, `connect` includes the duration of TLS, `ssl`, so return the difference. Firefox writes only

@@ -39,13 +39,11 @@ _REASONS: Final = {
 _EXPORT: Final = "export it again, as HAR with content"
 
 
-def read_har(
-    read: Callable[[int], str], place: str, *, lenient: bool = False
-) -> list[ImportedPage] | dict[str, Any]:
+def read_har(read: Callable[[int], str], place: str, *, lenient: bool) -> list[ImportedPage] | dict[str, Any]:
     """Return the pages of a HAR, or the JSON object of a page file. `read(size)` returns the next characters.
     Raises InputError if the text is neither, or is damaged. With `lenient`, skip damaged entries."""
     notes = Notes()
-    found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
+    found = read_json(Scanner(read, place), BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
         if found.keys().isdisjoint(("format", "resources")):
             raise InputError('not a HAR or page: the top-level "log" or "format" is missing', place, _EXPORT)
@@ -219,8 +217,7 @@ def _read(page: HarPage, raws: Sequence[object], place: str, lenient: bool, writ
             entry = read_entry(raws[index], index, f"{place}: log.entries[{index}]", page, writer)
         except InputError as error:
             if not lenient:
-                more = "skip such entries with --lenient"
-                raise InputError(error.message, error.place, more) from None
+                raise InputError(error.message, error.place, "skip such entries with --lenient") from None
             page.notes.add("broken")
             continue
         if entry is not None:

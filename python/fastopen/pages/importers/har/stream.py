@@ -37,7 +37,7 @@ class Scanner:
 
     def __init__(self, read: Callable[[int], str], place: str) -> None:
         self._read = read
-        self._place = place
+        self.place = place
         self._text = ""
         self._at = 0
         self._whole = False
@@ -57,7 +57,7 @@ class Scanner:
         # A text with a character beyond Latin-1 takes two or four bytes per character.
         if sys.getsizeof(kept) > MAX_PIECE_BYTES:
             message = f"one of its values is longer than {mebibytes(MAX_PIECE_BYTES)}"
-            raise InputError(message, self._place, remedy)
+            raise InputError(message, self.place, remedy)
         size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
         # is_too_much does not need to estimate the memory of a text of at most LITTLE characters.
         if PIECE <= json_memory.LITTLE - len(kept) < size:
@@ -68,7 +68,7 @@ class Scanner:
         self._text, self._at = kept + piece, 0
         if json_memory.is_too_much(self._text):
             message = f"one of its values may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
-            raise InputError(message, self._place, remedy)
+            raise InputError(message, self.place, remedy)
 
     def peek(self) -> str:
         """Return the next character that is not white space, without consuming it; "" at the end."""
@@ -102,9 +102,9 @@ class Scanner:
                 if self._whole or not self._may_go_on(error):
                     raise self.fault(error.msg, error.pos) from None
             except RecursionError:
-                raise InputError("malformed JSON: nested too deeply", self._place) from None
+                raise InputError("malformed JSON: nested too deeply", self.place) from None
             except ValueError as error:  # such as an integer of thousands of digits
-                raise InputError(f"malformed JSON: {error}", self._place) from None
+                raise InputError(f"malformed JSON: {error}", self.place) from None
             else:
                 # A number may continue in the next piece: "1" may be the beginning of "1.5" or of "1e-5".
                 if end < len(self._text) - _LONGEST_LEFT or self._whole:
@@ -121,11 +121,9 @@ class Scanner:
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
-        error = DamageError(
-            f"malformed JSON: {fault.removesuffix(' starting at')}",
-            f"{self._place}: line {self._lines + lines + 1} column {column}",
-            "fix that place, or write the file again",
-        )
+        message = f"malformed JSON: {fault.removesuffix(' starting at')}"
+        place = f"{self.place}: line {self._lines + lines + 1} column {column}"
+        error = DamageError(message, place, "fix that place, or write the file again")
         cut = at >= len(self._text.rstrip()) or fault.startswith("Unterminated")
         error.ended = self._whole and cut
         return error
@@ -217,9 +215,7 @@ def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]
     return kept
 
 
-def read_json(
-    scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
-) -> Any:
+def read_json(scanner: Scanner, strip: Callable[[object], object], notes: Notes, *, lenient: bool) -> Any:
     """Return the parsed JSON document. In a HAR, replace each entry by the result of `strip`, to save memory.
     Raises InputError if the document is damaged. With `lenient`, skip damaged parts and count them in
     `notes`, but raise InputError if there is no HAR entry before the damage."""
@@ -232,12 +228,10 @@ def read_json(
 
     def damaged(index: int, error: DamageError) -> bool:
         if not lenient:
-            where = error.place.removeprefix(f"{place}: ")
-            raise InputError(
-                error.message,
-                f"{place}: log.entries[{index}]: {where}",
-                "export it again, or skip the rest with --lenient",
-            ) from None
+            within = error.place.removeprefix(f"{scanner.place}: ")
+            place = f"{scanner.place}: log.entries[{index}]: {within}"
+            remedy = "export it again, or skip the rest with --lenient"
+            raise InputError(error.message, place, remedy) from None
         notes.add("cut" if error.ended else "broken")
         return not error.ended
 
