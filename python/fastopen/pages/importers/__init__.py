@@ -4,8 +4,7 @@ Each module has `import_pages(path, lenient=..., progress=...)`. This raises Inp
 skips the data if `lenient`. Each module for folders also has `holds(folder)`, which returns True if the
 folder has the module's format. A HAR cannot be recognised by its first bytes: see har/recording.py.
 
-In all modules, `place` names the file, or the entry in it, in errors. `notes` counts data that was left out
-or guessed.
+In all modules, `place` names the file, or its entry, in errors. `notes` counts left-out and guessed data.
 """
 
 from importlib import import_module

@@ -1,5 +1,4 @@
-"""Find the first request of each page and the initiators of requests without using times: follow references
-and redirects."""
+"""Find the first requests of pages, and initiators, without using times: follow references and redirects."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence

@@ -50,9 +50,8 @@ message_type {
 """
 _POOL: Final = descriptor_pool.DescriptorPool()
 _POOL.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
-_MESSAGE: Final = message_factory.GetMessageClass(
-    _POOL.FindMessageTypeByName("MahimahiProtobufs.RequestResponse")
-)
+_TYPE: Final = _POOL.FindMessageTypeByName("MahimahiProtobufs.RequestResponse")
+_MESSAGE: Final = message_factory.GetMessageClass(_TYPE)
 
 
 def holds(folder: Path) -> bool:

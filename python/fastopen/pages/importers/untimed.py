@@ -105,9 +105,8 @@ def _page(
     notes = Notes(common)
     notes["elsewhere"] += len(graph.exchanges) - len(edges)
     notes["no_document"] = int(all(graph.exchanges[i].type not in ("document", "other") for i in edges))
-    alternatives = {
-        i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
-    }
+    named = graph.alternatives
+    alternatives = {i: tuple(named[i])[:MAX_ALTERNATIVES] for i in named.keys() & edges.keys()}
     notes["encoded"] += len(graph.unreadable & edges.keys())
     notes["choices"] += len(alternatives)
     notes.add("times")
