@@ -40,17 +40,15 @@ def interrupts_held_back() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    delayed = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, lambda number, _: received.append(number)) for one in delayed}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for delayed in received:
-            signal.raise_signal(delayed)
+        for late in received:
+            signal.raise_signal(late)
 
 
 @contextmanager

@@ -128,9 +128,8 @@ def _varies_where_present(factor: Factor, points: Sequence[DesignPoint]) -> bool
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short, unique label for each network, for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [DesignPoint(network, experiment.setups[0], "host") for network in experiment.networks]
-    varying = [
-        one for one in varying_factors(experiment).registered if one.part == "network" and one is not RTT
-    ]
+    of_network = (one for one in varying_factors(experiment).registered if one.part == "network")
+    varying = [one for one in of_network if one is not RTT]
     labels = (
         [units.format_duration_us(at.network.rtt_us), *(one.label_at(at) for one in varying)] for at in points
     )

@@ -219,10 +219,7 @@ DURATION: Final = Quantity(
     export=_ms,
 )
 DURATION_OR_NONE: Final = replace(
-    DURATION,
-    read=_duration_or_none,
-    export=lambda us: None if us is None else _ms(us),
-    accepted=("none",),
+    DURATION, read=_duration_or_none, export=lambda us: None if us is None else _ms(us), accepted=("none",)
 )
 RATE: Final = Quantity(
     _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),

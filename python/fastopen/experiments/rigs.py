@@ -165,11 +165,9 @@ class RigSpace:
 
     def neighbours(self, rig: Rig) -> list[Rig]:
         """Return all rigs that have one condition more than `rig`, or one condition with another value."""
-        return [
-            self.ordered((*(other for other in rig if other.name != one.name), one))
-            for one in self.properties
-            if one not in rig
-        ]
+        by_name = {one.name: one for one in rig}
+        changed = (by_name | {one.name: one} for one in self.properties if one not in rig)
+        return [self.ordered(each.values()) for each in changed]
 
     def page_neighbours(self, rig: Rig) -> list[Rig]:
         """Return variants of `rig` that differ only in one page's own conditions: this page's copies of

@@ -214,11 +214,8 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     named = {*origins.http2_hosts, *origins.http3_hosts}
     tls, supported = setup.tls, list[Http]()
     if tls is not None and not origins.closes:
-        quic = (
-            tls.version == "1.3"
-            and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
-            and network.mtu_bytes >= network.quic_mtu_min_bytes
-        )
+        quic = tls.version == "1.3" and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
+        quic &= network.mtu_bytes >= network.quic_mtu_min_bytes
         able = setup.client.type.http_over_tls
         supported = [one for one in _VERSIONS if one in able and (quic or one != "3")]
     hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
