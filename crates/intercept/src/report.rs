@@ -139,9 +139,6 @@ impl Records {
 }
 
 /// Writes a record as a line of JSON.
-///
-/// # Errors
-/// Returns the errors of writing to `to`.
 pub fn write_line(mut to: impl Write, record: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');

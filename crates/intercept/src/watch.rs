@@ -45,9 +45,6 @@ pub struct Started {
 impl Watch {
     /// Starts `command` from a new thread, which calls `prepare` first. Enables Fast Open on connections, but
     /// not on listeners. Client ports increase from `first_port`; if `None`, the kernel chooses them.
-    ///
-    /// # Errors
-    /// Returns an error if `prepare` fails, the command does not exist, or its calls cannot be intercepted.
     pub fn start(
         command: Command,
         first_port: Option<u16>,
@@ -73,9 +70,6 @@ impl Watch {
 
     /// Returns the connections since the last call, including open ones, in the order of the `connect` calls.
     /// Later connections get client ports from `next_port` on; if it is `None`, the kernel chooses ports.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel does not list its sockets (`sock_diag`), or the interception has ended.
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();

@@ -116,7 +116,6 @@ impl<P> Direction<P> {
     /// `extra_delay` is the one-way delay between the link and the packet's host, and is added to the link's
     /// delay. Packets of near hosts can overtake packets of distant hosts.
     ///
-    /// # Errors
     /// Returns [`Dropped`] if the link drops the packet at once. Later drops are only counted.
     pub fn offer(
         &mut self,

@@ -20,9 +20,6 @@ pub struct PageUrl {
 
 impl PageUrl {
     /// Parses a URL and checks the rules of [`PageUrl`].
-    ///
-    /// # Errors
-    /// Returns the reason if the string breaks a rule.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::of(text).map_err(|problem| format!("`{}`: {problem}", abbreviated(text)))
     }

@@ -11,10 +11,8 @@ const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
 impl Page {
-    /// Checks all rules of the page format that deserialization from JSON does not check.
-    ///
-    /// # Errors
-    /// Names the first broken rule, such as `resources[12].initiator: 40 is not before 12`.
+    /// Checks all rules of the page format that deserialization from JSON does not check. The error names the
+    /// first broken rule, such as `resources[12].initiator: 40 is not before 12`.
     pub fn validate(&self) -> Result<(), String> {
         self.check_head()?;
         for (index, resource) in self.resources.iter().enumerate() {

@@ -73,9 +73,6 @@ impl SizedBody {
     }
 
     /// Writes all remaining bytes to `to`, without pacing.
-    ///
-    /// # Errors
-    /// Returns an error if writing to `to` fails.
     pub fn write_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
         loop {
             let chunk = self.take(usize::MAX);

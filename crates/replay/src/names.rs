@@ -140,9 +140,6 @@ impl Asked {
 }
 
 /// Reads a length prefix and the DNS message that follows it (RFC 1035 section 4.2.2); returns the message.
-///
-/// # Errors
-/// Returns an error if the stream ends.
 pub async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut message = vec![0; stream.read_u16().await?.into()];
     stream.read_exact(&mut message).await?;
@@ -150,9 +147,6 @@ pub async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<V
 }
 
 /// Writes a DNS message and its length prefix (RFC 1035 section 4.2.2) in one write.
-///
-/// # Errors
-/// Returns an error if the stream accepts no more data.
 pub async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> io::Result<()> {
     let length = (message.len() as u16).to_be_bytes();
     stream.write_all(&[&length, message].concat()).await
@@ -224,9 +218,6 @@ fn record_type(version: ip::Version) -> TYPE {
 }
 
 /// Creates a DNS query for the IPv4 or IPv6 address of `name`. The answer will have the same `id`.
-///
-/// # Errors
-/// Returns an error if the name is not valid in DNS.
 pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {error}"));
     let mut query = Packet::new_query(id);
@@ -238,9 +229,6 @@ pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
 
 /// Creates the HTTPS request that carries a DNS query. Its method is GET, because only requests with a safe
 /// method may be early data (RFC 8470 section 4).
-///
-/// # Errors
-/// Returns an error if the query does not fit into a URI.
 pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<()>> {
     let encoded = BASE64_URL_SAFE_NO_PAD.encode(query);
     // RFC 3986 section 3.2.2 puts IPv6 addresses in brackets.

@@ -29,10 +29,8 @@ pub const NOTSENT_LOWAT: u32 = 16_384;
 /// Maximum header section size at each end in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`). No page reaches it.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;
 
-/// Receives a whole body. If it has more than `most` bytes, discards the excess and returns `None`.
-///
-/// # Errors
-/// Returns an error if the stream ends before its body is complete.
+/// Receives a whole body. If it has more than `most` bytes, discards the excess and returns `None`. Fails if
+/// the stream ends before its body is complete.
 pub async fn receive(mut body: RecvStream, most: usize) -> Result<Option<Vec<u8>>, h2::Error> {
     let (mut received, mut fits) = (Vec::new(), true);
     while let Some(chunk) = body.data().await {

@@ -16,9 +16,6 @@ use crate::priority::Priority;
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 
 /// Sends a body in pieces, then ends the stream. Each piece waits until `scheduler` selects the stream.
-///
-/// # Errors
-/// Returns an error if the stream was reset or the connection is closed.
 pub async fn send_body(
     stream: &mut SendStream<Bytes>,
     mut body: SizedBody,

@@ -76,9 +76,6 @@ pub struct Origins {
 
 impl Origins {
     /// Starts the servers on a thread inside `namespace`. When this function returns, they are listening.
-    ///
-    /// # Errors
-    /// Returns an error if the thread cannot enter the namespace or listen on a port.
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
         let single_threaded = site.versions.keys().filter(|_| site.single_threaded);
         let turns = single_threaded.map(|address| (*address, tokio::sync::Mutex::default())).collect();

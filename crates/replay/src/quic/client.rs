@@ -64,9 +64,6 @@ impl Connected {
 impl QuicClient {
     /// Creates a client that trusts only `authority` and has no tickets yet, with room for tickets of `hosts`
     /// hosts. If `early` is true, tickets are used to send early data. `clock` determines the age of tickets.
-    ///
-    /// # Errors
-    /// Returns an error if the authority's certificate is invalid.
     pub fn new(
         settings: Settings,
         tls: &tls::Settings,
@@ -93,9 +90,6 @@ impl QuicClient {
     /// Opens a connection to `host` at `address`, and counts its packets in `table`. `port` is the client's
     /// port; `None` if the kernel chooses it. Calls `begun` with the four-tuple before the handshake. Returns
     /// when the connection can carry a request: at once if it may send early data, else after the handshake.
-    ///
-    /// # Errors
-    /// Returns an error if no socket can be opened or the handshake fails.
     pub async fn connect(
         &self,
         host: &str,
@@ -125,9 +119,6 @@ impl QuicClient {
 
     /// Connects to a host to get tickets and tokens for later connections. Waits, without a time limit, for
     /// `tickets` session tickets and, if origins issue address tokens, as many tokens. Closes the connection.
-    ///
-    /// # Errors
-    /// Returns an error if no socket can be opened or the handshake fails.
     pub async fn visit(&self, host: &str, address: SocketAddr, tickets: usize) -> io::Result<()> {
         let mut received = self.ticket_store.received.subscribe();
         let (had_tickets, had_tokens) = *received.borrow_and_update();

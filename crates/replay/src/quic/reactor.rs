@@ -49,9 +49,6 @@ pub struct Runtime(tokio::runtime::Runtime);
 
 impl Runtime {
     /// Creates a runtime for this thread. A thread may have only one at a time.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel provides no epoll instance.
     pub fn new() -> io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().on_thread_park(before_wait).on_thread_unpark(after_wait);

@@ -43,9 +43,6 @@ pub struct Authority {
 
 impl Authority {
     /// Creates an authority. Its certificates are valid for weeks around `now_ns` (nanoseconds since 1970).
-    ///
-    /// # Errors
-    /// Returns an error if the system's random number generator fails.
     pub fn new(now_ns: u64) -> Result<Self, Error> {
         let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
         let root = authority(now, "fastopen root", 1);
@@ -86,9 +83,6 @@ impl Authority {
 
     /// Creates the certificate chain and key of an origin with these names. The chain has `chain_bytes`
     /// bytes, or more if its certificates are longer even without filler.
-    ///
-    /// # Errors
-    /// Returns an error if a certificate cannot hold one of the names.
     pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
         let leaf = self.sized_leaf(names, chain_bytes)?;
         let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
@@ -96,9 +90,6 @@ impl Authority {
     }
 
     /// Returns the certificate chain of [`Authority::identity`], and its key, in PEM for external servers.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Authority::identity`].
     pub fn identity_pem(
         &self,
         names: &BTreeSet<String>,

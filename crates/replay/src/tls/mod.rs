@@ -205,9 +205,6 @@ pub enum Ech {
 /// Creates the configuration of an origin with its certificate (`identity`) and these ALPN protocols. Stores
 /// the sessions in `sessions` unless `settings` allow no tickets. Stateless tickets would permit replays of
 /// early data (RFC 8446 section 8.1). Logs the connections' secrets to `keys`, if given.
-///
-/// # Errors
-/// Returns an error if the cryptography provider supports no cipher suite of the TLS version.
 pub fn server(
     settings: &Settings,
     identity: CertifiedKey,
@@ -259,9 +256,6 @@ pub fn with_session_limit(config: &ServerConfig, ticket_use: SessionStart) -> Se
 
 /// Creates the configuration of a client that trusts only `authority` and has no session tickets yet, with
 /// room for the tickets of `hosts` hosts.
-///
-/// # Errors
-/// Returns an error if the authority's certificate is invalid.
 pub fn client(
     settings: &Settings,
     authority: &Authority,

@@ -80,9 +80,6 @@ impl<S: Duplex> TlsStream<S> {
     /// Accepts a connection. Returns when the handshake is complete or, if the client's early data is
     /// accepted, when the `ClientHello` has been answered. Calls `observer` with the handshake's state at the
     /// end of the handshake and, before that, after each read of early data.
-    ///
-    /// # Errors
-    /// Returns an error if the connection or the handshake fails.
     pub async fn accept(
         config: Arc<ServerConfig>,
         io: S,
@@ -98,9 +95,6 @@ impl<S: Duplex> TlsStream<S> {
     /// Creates a client's end, which has sent nothing yet. [`Self::handshake`] starts the handshake. If the
     /// client [offers early data](Self::offers_early_data), its first write starts the handshake as well.
     /// Calls `observer` with the handshake's state at the end of the handshake.
-    ///
-    /// # Errors
-    /// Returns an error if rustls does not accept the configuration.
     pub fn connect(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -126,17 +120,11 @@ impl<S: Duplex> TlsStream<S> {
     }
 
     /// Performs the handshake until it is complete.
-    ///
-    /// # Errors
-    /// Returns an error if the connection or the handshake fails.
     pub async fn handshake(&mut self) -> io::Result<()> {
         poll_fn(|context| self.poll_handshake(context, |_| false)).await
     }
 
     /// Reads until a client has received `count` session tickets, which its configuration stores for reuse.
-    ///
-    /// # Errors
-    /// Returns an error if the connection fails or ends too early.
     pub async fn receive_tickets(&mut self, count: u32) -> io::Result<()> {
         poll_fn(|context| {
             loop {
