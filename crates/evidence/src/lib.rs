@@ -40,7 +40,6 @@ pub use self::expectation::{EarlyData, Expectation, FastOpen, SynData};
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Observations<'a> {
     pub job: &'a Job,
-    /// The hosts of the page with their addresses.
     pub hosts: &'a BTreeMap<String, Addresses>,
     /// The addresses of hosts whose TFO cookies the client had when the load began.
     pub cookies_before: &'a [IpAddr],

@@ -70,10 +70,8 @@ impl Outcome {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RunObservations<'a> {
     pub plan: &'a LoadPlan,
-    /// The requested transactions (`plan.transactions`).
     pub transactions: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
-    /// The number of hosts of the page.
     pub hosts: usize,
     /// The number of hosts whose TFO cookie the client had at the start.
     pub cookies_before: usize,

@@ -6,17 +6,14 @@ use fastopen_netns::Errno;
 
 /// The reason why a command could not be run with intercepted system calls.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Error {
-    /// The machine's sysctl disables Fast Open for both clients and servers.
     #[error("net.ipv4.tcp_fastopen is {0}: TCP Fast Open is off on this machine")]
     FastOpenOff(u32),
-    /// The seccomp filter could not be installed.
     #[error("seccomp user notification: {reason} ({0})", reason = seccomp_advice(.0).0)]
     Seccomp(io::Error),
-    /// The command does not exist.
     #[error("{0}: no such command")]
     NoSuchCommand(String),
-    /// The command could not be started (`execve`).
     #[error("{0}: {1}")]
     Spawn(String, io::Error),
     /// The kernel refused another operation that is necessary to intercept the command's system calls.

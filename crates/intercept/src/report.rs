@@ -14,20 +14,17 @@ use crate::tally::Tally;
 /// One line of the JSON report about the command that `fastopen exec` or `fastopen shell` runs.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Record {
-    /// The command was started.
     Started {
-        /// The command's process ID.
         pid: i32,
     },
     /// The command was stopped (Ctrl-Z), so the `fastopen` process that waits for it should stop too.
     Stopped {
-        /// The signal that stopped the command.
         signal: i32,
     },
     /// The command could not be run.
     Failed {
-        /// A message that explains why the command could not be run.
         message: String,
         /// A suggested fix, such as a sysctl to set, so that the command can be run; empty if none is known.
         remedy: String,
@@ -44,7 +41,6 @@ pub enum Record {
         /// A message for each failed server: its host, how it ended, and the last lines of its output.
         servers: Vec<String>,
     },
-    /// The command has ended.
     Ended(Box<Report>),
     /// The command's output and files are complete. Written only if the command runs in virtual time.
     Done,

@@ -17,10 +17,9 @@ const V6_HEADER: usize = 40;
 
 /// A version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Version {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 

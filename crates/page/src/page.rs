@@ -11,26 +11,18 @@ use crate::{PageUrl, Resource};
 /// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 pub struct Page {
-    /// The version of the format.
     pub format: Format,
-    /// The name of the page, as shown in tables of results.
     pub name: String,
-    /// The URL that a person would type to load the page.
     pub url: PageUrl,
-    /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The source of the resources' `initiator` values, such as a browser's record or the importer's guess.
     pub initiators: Initiators,
-    /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Time in microseconds between the last response that the load event waits for and the event itself.
     #[serde(default)]
     pub load_event_processing_us: u64,
-    /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Alternatives to estimates in `resources` of values that the recording lacks. Page loads ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
@@ -39,10 +31,9 @@ pub struct Page {
 /// of references. It fits the recorded times of the page load about as well as [`Page::resources`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 pub struct Explanation {
-    /// Server think time of each resource, in microseconds.
     pub server_think_us: Vec<u64>,
-    /// Each resource's offset in its initiator's body ([`Resource::initiator_at_bytes`]).
     pub initiator_at_bytes: Vec<Option<u64>>,
 }
 

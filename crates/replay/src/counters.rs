@@ -10,18 +10,13 @@ use crate::lock;
 
 /// Byte counts of a stream, and times in ns of the monotonic clock. A time is `None` before its event.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Traffic {
-    /// Time of the first write.
     pub first_write_ns: Option<u64>,
-    /// Time of the first read.
     pub first_read_ns: Option<u64>,
-    /// Time of the latest read so far.
     pub last_read_ns: Option<u64>,
-    /// Bytes read.
     pub bytes_read: u64,
-    /// Time of the latest write so far.
     pub last_write_ns: Option<u64>,
-    /// Bytes written.
     pub bytes_written: u64,
 }
 

@@ -62,14 +62,12 @@ pub struct ServedRequest {
 
 /// The part of a response that an origin has written so far, with times in ns of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Written {
-    /// Time of the first byte.
     pub first_byte_ns: Option<u64>,
     /// Time of the last byte; `None` until the whole response has been written.
     pub last_byte_ns: Option<u64>,
-    /// Bytes of the header that have been written.
     pub header_bytes: u64,
-    /// Bytes of the body that have been written.
     pub body_bytes: u64,
 }
 

@@ -65,14 +65,12 @@ pub enum Conduct {
 
 /// The configuration of an emulated network's DNS resolver, and the addresses that it returns.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Names {
-    /// The resolver's address and port.
     pub address: SocketAddr,
     /// The addresses of each name; names are in lower case.
     pub zone: BTreeMap<String, ip::Addresses>,
-    /// The behaviour of the resolver.
     pub conduct: Conduct,
-    /// The protocol that carries DNS queries.
     pub transport: Transport,
 }
 

@@ -28,7 +28,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure without a remedy.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), remedy: String::new() }
     }

@@ -23,7 +23,6 @@ impl fmt::Display for ConnectionId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Event {
-    /// The load begins.
     Start,
     /// A connection's name lookup is over ([`Policy::lookups`]), and the connection begins its handshake.
     ConnectionBegins(ConnectionId),
@@ -33,7 +32,6 @@ pub enum Event {
     ConnectionReady(ConnectionId),
     /// A connection's handshake is complete. Its first requests may have been sent earlier, as early data.
     ConnectionSecured(ConnectionId),
-    /// A connection could not be established.
     ConnectionFailed(ConnectionId),
     /// The header of a response or a further part of its body has arrived.
     BodyProgress {
@@ -41,14 +39,12 @@ pub enum Event {
         /// Number of body bytes that have arrived so far; 0 if only the header has arrived.
         bytes_so_far: u64,
     },
-    /// A response is complete.
     ResponseEnd {
         resource: usize,
         connection: ConnectionId,
         /// True if the connection can take another request afterwards.
         reusable: bool,
     },
-    /// A request or its response failed.
     ResponseFailed {
         resource: usize,
         connection: ConnectionId,
@@ -66,7 +62,6 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Action {
-    /// Open a connection.
     Open {
         connection: ConnectionId,
         origin: OriginId,

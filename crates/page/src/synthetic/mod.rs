@@ -72,14 +72,10 @@ pub struct SyntheticResponse {
 /// The indices of resources that a browser cannot load as the page lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 pub struct FidelityGaps {
-    /// Resources that are never requested, because no generated body has room for an element to load them.
     pub left_out: Vec<usize>,
-    /// Resources that are requested too late, at the end of the response of their initiator or after it,
-    /// because the initiator's body has no room for an element to load them.
     pub relocated: Vec<usize>,
-    /// Resources that the browser requests before their processing time has passed, because no generated body
-    /// has room for a script that delays the request.
     pub early: Vec<usize>,
 }
 

@@ -74,12 +74,10 @@ pub struct TlsSite {
 
 /// One resource as an origin serves it.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ServedResource {
-    /// The addresses of the resource's host.
     pub host: ip::Addresses,
-    /// The port of the resource's origin.
     pub port: u16,
-    /// The request method.
     pub method: String,
     /// Path and query as the page lists them.
     pub target: String,
@@ -89,9 +87,7 @@ pub struct ServedResource {
     /// URL. Each is a pair: address and port of an origin, and a normalized path and query. Unused if
     /// [`Site::accepts_similar_urls`] is false.
     pub alternatives: Vec<(SocketAddr, String)>,
-    /// Status code of the response.
     pub status: u16,
-    /// Content-Type of the response.
     pub mime: String,
     /// The recorded header fields, sent unchanged except for fields about caching, CORS and the connection;
     /// `None` for a generated head.
@@ -100,7 +96,6 @@ pub struct ServedResource {
     pub location: Option<String>,
     /// Size of a generated head in bytes. The head is longer if its mandatory fields need more.
     pub header_bytes: u32,
-    /// The body of the response.
     pub body: SizedBody,
     /// Server think time: from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,

@@ -6,20 +6,14 @@ use serde::{Deserialize, Serialize};
 /// Counts of datagrams, and of their packets by type, in one direction of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 pub struct PacketCounts {
-    /// UDP datagrams.
     pub datagrams: u64,
-    /// Bytes of the datagrams, without the headers of UDP and IP.
     pub bytes: u64,
-    /// Initial packets: the first messages of the TLS handshake.
     pub initial: u64,
-    /// 0-RTT packets: early data.
     pub zero_rtt: u64,
-    /// Handshake packets: the rest of the TLS handshake.
     pub handshake: u64,
-    /// 1-RTT packets, which have a short header.
     pub one_rtt: u64,
-    /// Retry packets, with which an origin validates the client's address.
     pub retry: u64,
 }
 

@@ -17,12 +17,10 @@ use crate::watch_cell::WatchCell;
 
 /// The packets, bytes and RTT of a QUIC connection, as counted and measured at one end.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct QuicEvidence {
-    /// Packets that this end sent, by type.
     pub sent: PacketCounts,
-    /// Packets that this end received, by type.
     pub received: PacketCounts,
-    /// Times and bytes of the datagrams.
     pub traffic: Traffic,
     /// Packets that this end declared lost (RFC 9002 section 6).
     pub lost: u64,

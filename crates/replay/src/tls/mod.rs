@@ -43,32 +43,20 @@ pub enum Error {
 /// The TLS settings of the origin servers and the page loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 pub struct Settings {
-    /// The newest TLS version that the origin servers support. The page loader offers TLS 1.3 and 1.2.
     pub version: Version,
-    /// The key shares in the page loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// The use of session tickets in a page load. Clients get the tickets in an earlier visit.
     pub session: SessionStart,
-    /// Number of session tickets that an origin sends on each connection (RFC 8446 section 4.6.1).
     pub tickets: u8,
-    /// True if origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
-    /// True if origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
     pub retry: bool,
-    /// True if origins reject early data.
     pub early_data_rejected: bool,
-    /// The state of the session tickets that clients got before the page load, such as valid or expired.
     pub ticket_state: TicketState,
-    /// Kind of certificate whose size `chain_bytes` imitates, if any. For information only: has no effect.
     pub certificates: Option<Certificates>,
-    /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
-    /// The certificate compression that the page loader and the origins support (RFC 8879).
     pub certificate_compression: CertificateCompression,
-    /// The page loader's use of Encrypted `ClientHello`.
     pub ech: Ech,
-    /// The URLs that use TLS in page loads with TLS: all, or only those recorded with `https`.
     pub security: Security,
 }
 

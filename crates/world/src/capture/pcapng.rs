@@ -40,7 +40,6 @@ pub struct Interface {
     pub name: &'static str,
     /// The description that Wireshark shows (option `if_description`).
     pub description: &'static str,
-    /// The packets, in the order of capture.
     pub packets: Vec<Captured>,
     /// The number of packets that were dropped because the tap's buffer was full.
     pub dropped: u32,

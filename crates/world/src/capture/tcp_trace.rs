@@ -43,7 +43,6 @@ impl TcpTrace {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends the trace, and returns its samples.
     pub fn take(mut self) -> Samples {
         self.end().unwrap_or_default()
     }

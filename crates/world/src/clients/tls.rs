@@ -47,7 +47,6 @@ pub fn connect(
 /// The built-in client's TLS and QUIC settings, with its session tickets.
 #[derive(Debug, Clone)]
 pub struct Secure {
-    /// The configuration of TLS over TCP.
     pub tls: Arc<ClientConfig>,
     /// The QUIC client; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,

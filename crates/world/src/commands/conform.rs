@@ -38,7 +38,6 @@ pub struct Plan {
     pub scripts: Vec<Script>,
 }
 
-/// A packetdrill script and its arguments.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -50,7 +49,6 @@ pub struct Script {
     pub arguments: Vec<String>,
 }
 
-/// The result of a packetdrill script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
     pub r#type: &'static str,

@@ -32,7 +32,6 @@ const PORTS: u64 = 64_000;
 /// Maximum time between two checks of the flag that stops the flood, in nanoseconds.
 const CHECK_NS: u64 = 100_000_000;
 
-/// Returns the addresses from which the flood comes.
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
@@ -54,7 +53,6 @@ pub struct Source {
     pub cookie: Option<Vec<u8>>,
 }
 
-/// A running SYN flood.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,

@@ -31,7 +31,6 @@ const EVENTS: usize = 256;
 /// The epoll token of the timer. Other tokens are the numbers of transactions.
 const TIMER: u64 = u64::MAX;
 
-/// A server and a request to it.
 pub struct Target {
     pub server: SocketAddr,
     pub request: Vec<u8>,

@@ -16,7 +16,6 @@ use super::Target;
 /// Maximum size of the head of a response, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// A transaction that is under way.
 pub(super) struct Transaction<'a> {
     target: &'a Target,
     socket: Socket,

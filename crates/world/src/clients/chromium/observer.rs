@@ -48,7 +48,6 @@ pub(super) struct LoadObserver<'a> {
     in_flight: BTreeMap<String, ObservedRequest>,
     done: Vec<ObservedRequest>,
     frame: Option<String>,
-    /// True after the load event.
     pub(super) loaded: bool,
 }
 

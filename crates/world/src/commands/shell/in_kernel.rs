@@ -51,9 +51,7 @@ const TIMED_OUT: i32 = 124;
 pub struct Session {
     pub command: Vec<OsString>,
     pub directory: PathBuf,
-    /// Environment of the command and the servers.
     pub environment: Vec<(OsString, OsString)>,
-    /// Servers to start before the command.
     pub servers: Vec<ServeCommand>,
     /// Wall clock at the start, in seconds since 1970.
     pub start_s: i64,
