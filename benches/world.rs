@@ -229,7 +229,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
                 head: None,
                 location: None,
                 header_bytes: 300,
-                body: SizedBody::filler(resource.body_bytes),
+                body: SizedBody::default().and_filler(resource.body_bytes),
                 think_ns: 0,
                 cache_policy: None,
                 refuses_preflight: false,

@@ -34,16 +34,6 @@ enum Piece {
 }
 
 impl SizedBody {
-    /// Creates a body of `bytes` bytes of filler.
-    pub fn filler(bytes: u64) -> Self {
-        Self::default().and_filler(bytes)
-    }
-
-    /// Creates a body whose content, `bytes`, was recorded.
-    pub fn recorded(bytes: Bytes) -> Self {
-        Self::default().and_bytes(bytes)
-    }
-
     /// Appends `bytes` to the body.
     #[must_use]
     pub fn and_bytes(mut self, bytes: Bytes) -> Self {

@@ -192,7 +192,7 @@ pub(super) fn not_found(request: &Parts) -> Response<SizedBody> {
         return response;
     }
     let text = "not part of this page\n";
-    let mut response = Response::new(SizedBody::recorded(Bytes::from_static(text.as_bytes())));
+    let mut response = Response::new(SizedBody::default().and_bytes(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = StatusCode::NOT_FOUND;
     // hyper would add this field later, but the header's size must be known here.
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));

@@ -167,7 +167,7 @@ fn resources(
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
         let body = match (response, resource.body_offset) {
             (Some(response), _) => sized_body(&response.body),
-            (None, None) => SizedBody::filler(resource.body_bytes),
+            (None, None) => SizedBody::default().and_filler(resource.body_bytes),
             (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
                 if end > bodies.len() as u64 {
@@ -176,7 +176,7 @@ fn resources(
                     );
                     return Err(Failure::new(Fault::Input, message));
                 }
-                SizedBody::recorded(bodies.slice(offset as usize..end as usize))
+                SizedBody::default().and_bytes(bodies.slice(offset as usize..end as usize))
             }
         };
         let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);

@@ -15,7 +15,7 @@ impl Loading<'_> {
     /// Builds the request for resource `number`. Pads its header, before compression, to the specified size.
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.job.page.resources[number];
-        let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
+        let mut request = Request::new(SizedBody::default().and_filler(resource.request_body_bytes));
         let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
         // Page validation has checked method and target. A target that hyper refuses stays `/` (status 404).
