@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::ClientSettings;
 use crate::transactions::TransactionsPlan;
-use crate::validate::object;
+use crate::validate::{number, object};
 
 /// A job: an emulated network with its hosts (a world), and the page loads to run in this network.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Job {
     pub loads: Vec<LoadPlan>,
     #[serde(default, deserialize_with = "object")]
     pub tolerance: Tolerance,
-    #[serde(default = "default_load_timeout_us")]
+    #[serde(default = "number::<120_000_000, _>")]
     pub load_timeout_us: u64,
     #[serde(default)]
     pub start_phase_us: u64,
@@ -53,14 +53,6 @@ pub struct Job {
     pub fault: Option<u32>,
 }
 
-fn default_path_share() -> f64 {
-    1.0
-}
-
-fn default_load_timeout_us() -> u64 {
-    120_000_000
-}
-
 /// The emulated access link, and the network behind it: extra delays, a middlebox and the DNS resolver.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +64,7 @@ pub struct Network {
     pub host_extra_rtt_us: BTreeMap<String, u64>,
     #[serde(default)]
     pub ip: Versions,
-    #[serde(default = "default_mtu")]
+    #[serde(default = "number::<1500, _>")]
     pub mtu_bytes: u32,
     #[serde(default)]
     pub link: LinkMaker,
@@ -83,7 +75,7 @@ pub struct Network {
     pub path: Behaviour,
     #[serde(default)]
     pub path_hosts: Option<BTreeSet<String>>,
-    #[serde(default = "default_path_share")]
+    #[serde(default = "number::<1, _>")]
     pub path_share: f64,
     #[serde(default)]
     pub names: NameLookup,
@@ -183,10 +175,6 @@ impl Network {
     pub fn varies(&self) -> bool {
         self.down.jitter.is_some() || self.up.jitter.is_some()
     }
-}
-
-fn default_mtu() -> u32 {
-    1500
 }
 
 /// One direction of the access link.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{Cookies, Transport};
 use crate::records::{BothEnds, Invalid, LinkRecord};
+use crate::validate::number;
 
 /// A plan to put a server under load with single requests, instead of loading the page. A transaction opens a
 /// connection, sends one request and reads the response. Transactions request the page's resources in turn.
@@ -14,7 +15,7 @@ use crate::records::{BothEnds, Invalid, LinkRecord};
 pub struct TransactionsPlan {
     pub arrivals: Arrivals,
     pub duration_us: u64,
-    #[serde(default = "default_late_us")]
+    #[serde(default = "number::<1000, _>")]
     pub late_us: u64,
     #[serde(default)]
     pub syncookies: u8,
@@ -31,10 +32,6 @@ impl TransactionsPlan {
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);
         u64::from(count) + u64::from(count + flood) * self.duration_us / 1_000_000
     }
-}
-
-fn default_late_us() -> u64 {
-    1000
 }
 
 /// The start times of transactions: at a fixed rate, or one after another for each client.

@@ -183,6 +183,10 @@ pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) ->
     from.deserialize_map(Object(PhantomData))
 }
 
+pub(super) fn number<const N: u32, T: From<u32>>() -> T {
+    N.into()
+}
+
 fn demand(holds: bool, problem: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(problem()) }
 }

@@ -34,11 +34,11 @@ pub struct Resource {
     pub kind: ResourceType,
     #[serde(default = "octet_stream")]
     pub mime: String,
-    #[serde(default = "default_request_header_bytes")]
+    #[serde(default = "number::<400>")]
     pub request_header_bytes: u64,
     #[serde(default)]
     pub request_body_bytes: u64,
-    #[serde(default = "default_response_header_bytes")]
+    #[serde(default = "number::<300>")]
     pub response_header_bytes: u64,
     pub body_bytes: u64,
     #[serde(default)]
@@ -130,10 +130,6 @@ fn octet_stream() -> String {
     "application/octet-stream".to_owned()
 }
 
-fn default_request_header_bytes() -> u64 {
-    400
-}
-
-fn default_response_header_bytes() -> u64 {
-    300
+fn number<const N: u64>() -> u64 {
+    N
 }
