@@ -56,32 +56,8 @@ pub struct Arrived {
 pub struct ServedRequest {
     /// The request, with the time of its arrival.
     pub request: Arrived,
-    /// The part of the response that has been written.
-    pub written: Written,
-}
-
-/// The part of a response that an origin has written so far, with times in ns of the monotonic clock.
-#[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Written {
-    pub first_byte_ns: Option<u64>,
-    /// Time of the last byte; `None` until the whole response has been written.
-    pub last_byte_ns: Option<u64>,
-    pub header_bytes: u64,
-    pub body_bytes: u64,
-}
-
-impl Written {
-    /// Returns the times and sizes of a response. `written` is the traffic of its HTTP/2 or HTTP/3 stream,
-    /// and `is_complete` is true if the entire response has been written.
-    pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
-        Self {
-            first_byte_ns: written.first_ns,
-            last_byte_ns: written.last_ns.filter(|_| is_complete),
-            header_bytes: written.header_bytes,
-            body_bytes: written.body_bytes,
-        }
-    }
+    /// The part of the response that has been written, which has ended once the whole response is written.
+    pub written: DirectionTraffic,
 }
 
 /// A DNS query that has arrived at the resolver.
@@ -103,7 +79,7 @@ pub struct OriginLog(WatchCell<Entries>);
 struct Entries {
     accepted: Vec<AcceptedConnection>,
     /// Each request, and a function that returns the part of the response that has been written.
-    requests: Vec<(Arrived, Box<dyn Fn() -> Written + Send>)>,
+    requests: Vec<(Arrived, Box<dyn Fn() -> DirectionTraffic + Send>)>,
     queries: Vec<Query>,
     number: u64,
 }
@@ -150,7 +126,7 @@ impl OriginLog {
     }
 
     /// Logs a request. `written` is a function that returns the part of the response written so far.
-    pub fn arrived(&self, request: Arrived, written: impl Fn() -> Written + Send + 'static) {
+    pub fn arrived(&self, request: Arrived, written: impl Fn() -> DirectionTraffic + Send + 'static) {
         self.0.with(|log| log.requests.push((request, Box::new(written))));
     }
 

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use super::{Connection, Shared, site};
 use crate::body::SizedBody;
 use crate::counters::{CountersHandle, Duplex, SerialTraffic, counted};
-use crate::log::Written;
+use crate::http2::frame_counters::DirectionTraffic;
 
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let (stream, counters) = counted::<SerialTraffic>(stream);
@@ -45,12 +45,12 @@ async fn respond(
     shared.log.arrived(arrived, move || {
         // The bytes written since the request are the header of its response, then the body.
         let traffic = counters.with(|traffic| traffic.of_request(number));
-        let is_complete = traffic.bytes_written >= header_bytes + body_bytes;
-        Written {
-            first_byte_ns: traffic.first_write_ns,
-            last_byte_ns: traffic.last_write_ns.filter(|_| is_complete),
+        DirectionTraffic {
+            first_ns: traffic.first_write_ns,
+            last_ns: traffic.last_write_ns,
             header_bytes: traffic.bytes_written.min(header_bytes),
             body_bytes: traffic.bytes_written.saturating_sub(header_bytes).min(body_bytes),
+            ended: traffic.bytes_written >= header_bytes + body_bytes,
         }
     });
     let _ = sleep_until(due_ns).await;

@@ -18,7 +18,6 @@ use crate::http2::send::{MAX_DATA_BYTES, send_body};
 use crate::http2::stream_scheduler::StreamScheduler;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW, receive};
 use crate::lock;
-use crate::log::Written;
 use crate::names::{self, Asked, HTTPS_QUERIES_MAX, Names};
 use crate::priority::Priority;
 
@@ -72,10 +71,7 @@ impl Streams {
         let body = if request.method == Method::HEAD { SizedBody::default() } else { body };
         let stream = respond.stream_id().as_u32();
         let due_ns = arrived.due_ns;
-        shared.log.arrived(arrived, move || {
-            let written = counters.with(|counters| counters.stream(stream)).written;
-            Written::on_stream(&written, written.ended)
-        });
+        shared.log.arrived(arrived, move || counters.with(|counters| counters.stream(stream)).written);
         let _ = sleep_until(due_ns).await;
         let mut stream = respond.send_response(Response::from_parts(head, ()), body.is_empty())?;
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await

@@ -16,10 +16,11 @@ use tokio::sync::watch;
 use super::{Connection, Shared};
 use crate::body::SizedBody;
 use crate::http2::MAX_HEADER_LIST_SIZE;
+use crate::http2::frame_counters::DirectionTraffic;
 use crate::http2::send::next_chunk;
 use crate::http3::{Quic, StreamTable};
 use crate::lock;
-use crate::log::{TlsHandshake, Written};
+use crate::log::TlsHandshake;
 use crate::priority::Priority;
 use crate::quic::QuicOrigin;
 use crate::sockets::FourTuple;
@@ -108,7 +109,7 @@ async fn respond(
     let (counters, body_bytes) = (table.clone(), body.len());
     shared.log.arrived(arrived, move || {
         let written = counters.stream(id).written;
-        Written::on_stream(&written, written.body_bytes >= body_bytes)
+        DirectionTraffic { ended: written.body_bytes >= body_bytes, ..written }
     });
     table.prioritise(id, Priority::of(&request.headers));
     let _ = sleep_until(due_ns).await;

@@ -187,9 +187,10 @@ impl<'a> ConnectionRecords<'a> {
     fn request(&self, resource: usize, served: &ServedRequest, first: bool) -> RequestRecord {
         let id = self.numbers.get(&served.request.four_tuple).copied();
         let connection = id.map(|id| &self.records[id]).filter(|_| first);
+        let end_ns = served.written.last_ns.filter(|_| served.written.ended);
         let error = if id.is_none() {
             Some("it arrived on a connection that was opened before the load".to_owned())
-        } else if served.written.last_byte_ns.is_none() {
+        } else if end_ns.is_none() {
             Some(format!("the answer was cut off after {} bytes of its body", served.written.body_bytes))
         } else {
             None
@@ -201,8 +202,8 @@ impl<'a> ConnectionRecords<'a> {
             connect_start_ns: connection.map(|connection| connection.opened_ns),
             connected_ns: connection.and_then(|connection| connection.connected_ns),
             sent_ns: Some(self.since_start(served.request.at_ns)),
-            first_byte_ns: served.written.first_byte_ns.map(|at| self.since_start(at)),
-            end_ns: served.written.last_byte_ns.map(|at| self.since_start(at)),
+            first_byte_ns: served.written.first_ns.map(|at| self.since_start(at)),
+            end_ns: end_ns.map(|at| self.since_start(at)),
             status: Some(served.request.status),
             header_bytes: served.written.header_bytes,
             body_bytes: served.written.body_bytes,

@@ -391,7 +391,7 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
         let (due_ns, answered_ns) =
             earliest.entry(served.request.four_tuple).or_insert((served.request.due_ns, None));
         *due_ns = served.request.due_ns.min(*due_ns);
-        *answered_ns = answered_ns.iter().copied().chain(served.written.first_byte_ns).min();
+        *answered_ns = answered_ns.iter().copied().chain(served.written.first_ns).min();
     }
     for connection in &mut loaded.connections {
         let Some(four_tuple) = &connection.four_tuple else { continue };
