@@ -20,7 +20,7 @@ use hdrhistogram::Histogram;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use self::transaction::{End, Transaction};
-use crate::contract::Arrivals;
+use crate::contract::{Arrivals, TransactionsPlan};
 use crate::evidence::transactions::Outcome;
 
 const MOST_AT_ONCE: usize = 20_000;
@@ -38,46 +38,38 @@ pub struct Target {
     pub answer: (u16, u64),
 }
 
-/// The load to generate on a server: requests, arrival times and duration.
-pub struct Load {
-    /// The targets, which are requested in turn.
-    pub targets: Vec<Target>,
-    /// When transactions begin: at a fixed rate, or one after another for each client.
-    pub arrivals: Arrivals,
-    /// Length of the period in which transactions begin, in nanoseconds.
-    pub duration_ns: u64,
-    /// A transaction is late if it begins more than this time after its due time, in nanoseconds.
-    pub late_ns: u64,
-    pub fastopen: bool,
-}
-
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Performs the transactions of `load`, from the addresses of `sources`, and returns the outcome. Calls
-/// `halfway` once, after half of the duration. If `halfway` fails, stops and returns its error.
+/// Performs the transactions of `plan`, from the addresses of `sources`, and returns the outcome. Requests
+/// `targets` in turn. Calls `halfway` once, after half of the duration. If `halfway` fails, stops and returns
+/// its error.
 pub fn run(
-    load: &Load,
+    plan: &TransactionsPlan,
+    targets: &[Target],
+    fastopen: bool,
     sources: Sources,
     halfway: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Outcome> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     let mut timer = Timer::new()?;
     epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
-    let start_ns = monotonic_ns();
+    let (start_ns, duration_ns) = (monotonic_ns(), plan.duration_us * 1000);
     let mut generator = Generator {
-        load,
+        plan,
+        targets,
+        fastopen,
         sources,
         epoll,
         start_ns,
-        end_ns: start_ns + load.duration_ns,
+        end_ns: start_ns + duration_ns,
         scheduled: 0,
         under_way: BTreeMap::new(),
         outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
     // The time at which to call `halfway`; None after the call.
-    let mut half_ns = Some(start_ns + load.duration_ns / 2);
+    let mut half_ns = Some(start_ns + duration_ns / 2);
     let mut events = [EpollEvent::empty(); EVENTS];
     loop {
         let now_ns = monotonic_ns();
@@ -108,7 +100,9 @@ pub fn run(
 }
 
 struct Generator<'a> {
-    load: &'a Load,
+    plan: &'a TransactionsPlan,
+    targets: &'a [Target],
+    fastopen: bool,
     sources: Sources<'a>,
     epoll: Epoll,
     start_ns: u64,
@@ -124,7 +118,7 @@ struct Generator<'a> {
 impl Generator<'_> {
     /// Returns the time of the next scheduled transaction; None if no more are scheduled.
     fn next_arrival_ns(&self) -> Option<u64> {
-        let due_ns = match self.load.arrivals {
+        let due_ns = match self.plan.arrivals {
             Arrivals::RatePerS(rate) => {
                 let since_ns = u128::from(self.scheduled) * 1_000_000_000 / u128::from(rate);
                 self.start_ns + since_ns as u64
@@ -153,10 +147,10 @@ impl Generator<'_> {
         let late_ns = now_ns - due_ns;
         self.outcome.arrived_over_ns = now_ns - self.start_ns;
         self.outcome.begun += 1;
-        self.outcome.late += u64::from(late_ns > self.load.late_ns);
+        self.outcome.late += u64::from(late_ns > self.plan.late_us * 1000);
         self.outcome.lateness_us.0.saturating_record(late_ns / 1000);
-        let target = &self.load.targets[(number % self.load.targets.len() as u64) as usize];
-        match Transaction::begin(target, self.load.fastopen, from, due_ns, &self.epoll, number) {
+        let target = &self.targets[(number % self.targets.len() as u64) as usize];
+        match Transaction::begin(target, self.fastopen, from, due_ns, &self.epoll, number) {
             Ok(transaction) => {
                 self.under_way.insert(number, transaction);
                 self.advance(number);
@@ -172,7 +166,7 @@ impl Generator<'_> {
         count(&mut self.outcome, &transaction, end);
         drop(transaction);
         let now_ns = monotonic_ns();
-        if matches!(self.load.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
+        if matches!(self.plan.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
             self.begin(now_ns, now_ns);
         }
     }

@@ -19,7 +19,7 @@ use crate::evidence::Expectation;
 use crate::evidence::transactions::{Outcome, RunObservations, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
-use crate::generator::{self, Load, Target, counted_values, most_frequent};
+use crate::generator::{self, Target, counted_values, most_frequent};
 use crate::network::addresses::{CLIENT_ADDRESSES, client_address, client_addresses};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
@@ -52,13 +52,7 @@ impl World<'_> {
         topology.set_syncookies(asked.syncookies)?;
         self.begin_load()?;
 
-        let load = Load {
-            targets: self.targets(),
-            arrivals: asked.arrivals,
-            duration_ns: asked.duration_us * 1000,
-            late_ns: asked.late_us * 1000,
-            fastopen: plan.transport.is_fast_open(),
-        };
+        let (targets, fastopen) = (self.targets(), plan.transport.is_fast_open());
         let core = self.core.as_ref();
         let foreign = servers.server.is_some();
         let used =
@@ -68,12 +62,11 @@ impl World<'_> {
         let (begin_ns, used_before) = (monotonic_ns(), used()?);
         let run = || {
             exact_timers();
-            let flood =
-                asked.flood.map(|flood| Flood::start(flood_sources, &load.targets[0], flood.rate_per_s));
+            let flood = asked.flood.map(|flood| Flood::start(flood_sources, &targets[0], flood.rate_per_s));
             let flood = flood.transpose()?;
             let own_ns = thread_ns();
             let halfway = &mut || self.change_key(asked.new_key).map_err(io::Error::other);
-            let outcome = generator::run(&load, &|number| sources.of(number), halfway)?;
+            let outcome = generator::run(asked, &targets, fastopen, &|number| sources.of(number), halfway)?;
             let own_ns = thread_ns() - own_ns;
             let syns = flood.map_or(Ok(0), Flood::stop)?;
             Ok::<_, io::Error>((outcome, own_ns, syns))
