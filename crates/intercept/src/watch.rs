@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
+use fastopen_netns::actor::Actor;
 use fastopen_netns::clock::exact_timers;
 use fastopen_netns::poll::Waker;
 use fastopen_netns::sock_diag::DestroyEvents;
@@ -21,11 +21,7 @@ const FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Intercepts a command's system calls (such as `connect`) until dropped. End the command before you drop
 /// this value: the kernel makes the calls fail afterwards (ENOSYS).
-pub struct Watch {
-    requests: Option<Sender<Request>>,
-    waker: Arc<Waker>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Watch(Actor<Request>);
 
 struct Request {
     next_port: Option<u16>,
@@ -52,41 +48,23 @@ impl Watch {
     ) -> Result<Started, Error> {
         let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
         let (listener, child, at_ns) = filter::spawn(command, prepare)?;
-        let waker = Arc::new(Waker::new().map_err(Error::kernel("supervising the command"))?);
-        let (requests, received) = channel();
-        let own_waker = waker.clone();
-        let interception = move || {
+        let interception = move |requests: Receiver<Request>, waker: Arc<Waker>| {
             exact_timers();
             let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
             supervisor.gives_queues = false;
             supervisor.observer = Some(Observer { next_port: first_port, connections: Vec::new() });
-            let _ = supervise(supervisor, &received, &own_waker);
+            let _ = supervise(supervisor, &requests, &waker);
         };
-        let thread = thread::Builder::new().name("interception".into()).spawn(interception);
-        let thread = thread.map_err(Error::kernel("supervising the command"))?;
-        let watch = Self { requests: Some(requests), waker, thread: Some(thread) };
-        Ok(Started { child, at_ns, watch })
+        let actor = Actor::start("interception", interception);
+        let actor = actor.map_err(Error::kernel("supervising the command"))?;
+        Ok(Started { child, at_ns, watch: Self(actor) })
     }
 
     /// Returns the connections since the last call, including open ones, in the order of the `connect` calls.
     /// Later connections get client ports from `next_port` on; if it is `None`, the kernel chooses ports.
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
-        let gone = || io::Error::other("the interception has ended");
-        let (answer, answered) = channel();
-        let requests = self.requests.as_ref().ok_or_else(gone)?;
-        requests.send(Request { next_port, answer }).map_err(|_| gone())?;
-        self.waker.wake();
-        answered.recv().map_err(|_| gone())?
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.requests = None;
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let connections = self.0.ask(|answer| Request { next_port, answer });
+        connections.unwrap_or_else(|| Err(io::Error::other("the interception has ended")))
     }
 }
 

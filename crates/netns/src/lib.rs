@@ -3,6 +3,7 @@
 //! This crate uses no other crate of the project. Only it and `fastopen-intercept` have `unsafe` code.
 #![allow(unsafe_code)]
 
+pub mod actor;
 pub mod bpf;
 pub mod clock;
 pub mod cores;

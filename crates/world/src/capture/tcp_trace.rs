@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender};
 
+use fastopen_netns::actor::Actor;
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
 use fastopen_replay::sockets::{FourTuple, SocketTable};
@@ -24,38 +25,24 @@ const MOST: usize = 40_000;
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
-pub struct TcpTrace {
-    stop: Arc<Waker>,
-    thread: Option<JoinHandle<Samples>>,
-}
+pub struct TcpTrace(Actor<Sender<Samples>>);
 
 impl TcpTrace {
     /// Starts a thread that samples the sockets' `TCP_INFO` at an interval that depends on the RTT `rtt_ns`.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
-        let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;
         let interval_ns = (rtt_ns / 20).clamp(INTERVAL_NS.0, INTERVAL_NS.1);
-        let stopped = stop.clone();
-        let thread = thread::Builder::new().name("tcp-trace".into()).spawn(move || {
+        let trace = move |takers: Receiver<Sender<Samples>>, stop: Arc<Waker>| {
             exact_timers();
-            sample(&sockets, timer, &stopped, interval_ns)
-        })?;
-        Ok(Self { stop, thread: Some(thread) })
+            let samples = sample(&sockets, timer, &stop, interval_ns);
+            // Nobody takes the samples of a trace that is dropped.
+            let _ = takers.recv().map(|taker| taker.send(samples));
+        };
+        Ok(Self(Actor::start("tcp-trace", trace)?))
     }
 
-    pub fn take(mut self) -> Samples {
-        self.end().unwrap_or_default()
-    }
-
-    fn end(&mut self) -> Option<Samples> {
-        self.stop.wake();
-        self.thread.take()?.join().ok()
-    }
-}
-
-impl Drop for TcpTrace {
-    fn drop(&mut self) {
-        self.end();
+    pub fn take(self) -> Samples {
+        self.0.ask(|taker| taker).unwrap_or_default()
     }
 }
 

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use fastopen_link::ip::{self, Header};
 use fastopen_link::stage::Datagram;
 use fastopen_link::{DelayLine, Direction, Nanos, Stats};
+use fastopen_netns::actor::Actor;
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
 use fastopen_netns::poll::{Timer, Waker, wait_readable};
@@ -38,64 +38,32 @@ enum Command {
 }
 
 /// A running link. Dropping it stops the link.
-pub struct Forwarder {
-    commands: Option<Sender<Command>>,
-    waker: Arc<Waker>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Forwarder(Actor<Command>);
 
 impl Forwarder {
     /// Starts the forwarder's thread. The link has no delay or loss until it is configured. In the last
     /// `spin` nanoseconds before a packet is due, the thread polls the clock instead of sleeping, which is
     /// more exact. `spin` must be 0 in virtual time, which advances only while all threads sleep.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
-        let waker = Arc::new(Waker::new()?);
-        let (commands, received) = channel();
-        let worker = Worker {
-            client,
-            origins,
-            directions: Directions::new(LinkConfig::default()),
-            commands: received,
-            waker: waker.clone(),
-            timer: Timer::new()?,
-            spin,
-            pool: Pool(Vec::new()),
-        };
-        let thread = thread::Builder::new().name("forwarder".into()).spawn(move || {
+        let (directions, timer) = (Directions::new(LinkConfig::default()), Timer::new()?);
+        let forward = move |commands, waker| {
             exact_timers();
             set_time_slice(SLICE_NS);
-            worker.run();
-        })?;
-        Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
+            let pool = Pool(Vec::new());
+            Worker { client, origins, directions, commands, waker, timer, spin, pool }.run();
+        };
+        Ok(Self(Actor::start("forwarder", forward)?))
     }
 
     /// Applies a new configuration: discards the packets that are not due yet, and resets the counts.
     pub fn configure(&self, config: LinkConfig) {
-        self.command(|reply| Command::Configure(Box::new(config), reply));
+        self.0.ask(|reply| Command::Configure(Box::new(config), reply)).expect("the forwarder runs");
     }
 
     /// Returns packet counts since the last [`Forwarder::configure`], and the lateness of packets since the
     /// last report.
     pub fn report(&self) -> LinkRecord {
-        self.command(Command::Report)
-    }
-
-    fn command<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> T {
-        let (reply, answer) = channel();
-        let commands = self.commands.as_ref().expect("it is taken on drop only");
-        commands.send(command(reply)).expect("the forwarder runs");
-        self.waker.wake();
-        answer.recv().expect("the forwarder answers")
-    }
-}
-
-impl Drop for Forwarder {
-    fn drop(&mut self) {
-        self.commands = None;
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.0.ask(Command::Report).expect("the forwarder runs")
     }
 }
 

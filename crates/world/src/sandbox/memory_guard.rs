@@ -3,13 +3,14 @@
 //! The kernel could do this with a cgroup. But to create a cgroup with a limit, a user needs an empty
 //! delegated cgroup, which users in a session or a container do not have.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use fastopen_netns::actor::Actor;
 use fastopen_netns::process::{kill_all_others, memory_of_others};
 
 /// Maximum memory of the external programs together, in bytes.
@@ -20,17 +21,15 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A thread that kills external programs if they use too much memory. Dropping the guard ends the thread.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Actor<Infallible>,
 }
 
 impl MemoryGuard {
     /// Starts the guard, which can kill all other processes of the PID namespace. Works only in PID 1.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
-        let (stop, stopped) = channel();
         let found = exceeded.clone();
-        let thread = thread::Builder::new().name("memory".into()).spawn(move || {
+        let thread = Actor::start("memory", move |stopped: Receiver<Infallible>, _| {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if memory_of_others() > MOST_BYTES {
                     found.store(true, Ordering::SeqCst);
@@ -38,7 +37,7 @@ impl MemoryGuard {
                 }
             }
         })?;
-        Ok(Self { exceeded, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { exceeded, _thread: thread })
     }
 
     /// Returns an error message if the guard has killed processes since the last call; otherwise None.
@@ -47,14 +46,5 @@ impl MemoryGuard {
         exceeded.then(|| {
             format!("out of memory: client and server programs used more than {} GiB", MOST_BYTES >> 30)
         })
-    }
-}
-
-impl Drop for MemoryGuard {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
