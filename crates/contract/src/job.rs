@@ -10,7 +10,8 @@ pub use fastopen_link::path::Way;
 use fastopen_link::{Aqm, DirectionConfig, Jitter, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
-use fastopen_replay::names::{self, Conduct};
+use fastopen_replay::names::Conduct;
+pub use fastopen_replay::names::NameLookup;
 use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
@@ -87,49 +88,6 @@ pub struct Network {
 
 /// The time for which the page loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The way in which the client learns the addresses of hosts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NameLookup {
-    /// The client knows all addresses.
-    #[default]
-    None,
-    /// DNS queries over UDP.
-    Do53,
-    /// DNS queries over one TCP connection.
-    Tcp,
-    /// DNS queries over one TLS connection (RFC 7858).
-    Dot,
-    /// DNS queries over one HTTPS connection (RFC 8484).
-    Doh,
-}
-
-impl NameLookup {
-    /// Returns the port of the resolver; `None` if the client knows all addresses.
-    pub fn port(self) -> Option<u16> {
-        match self {
-            Self::None => None,
-            Self::Do53 | Self::Tcp => Some(names::PORT),
-            Self::Dot => Some(names::TLS_PORT),
-            Self::Doh => Some(names::HTTPS_PORT),
-        }
-    }
-
-    /// Returns the ALPN protocol of the resolver; `None` if queries do not use TLS.
-    pub fn alpn(self) -> Option<&'static [u8]> {
-        match self {
-            Self::None | Self::Do53 | Self::Tcp => None,
-            Self::Dot => Some(names::TLS_ALPN),
-            Self::Doh => Some(names::HTTPS_ALPN),
-        }
-    }
-
-    /// Returns true if the client sends its queries over a TCP connection.
-    pub fn is_over_tcp(self) -> bool {
-        matches!(self, Self::Tcp | Self::Dot | Self::Doh)
-    }
-}
 
 /// Background traffic that shares the link with a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

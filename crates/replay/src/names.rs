@@ -24,15 +24,7 @@ use crate::log::{OriginLog, Query};
 use crate::tls::Sessions;
 
 /// The port of DNS over UDP and TCP.
-pub const PORT: u16 = 53;
-/// The port of DNS over TLS (RFC 7858 section 3.1).
-pub const TLS_PORT: u16 = 853;
-/// The port of DNS over HTTPS.
-pub const HTTPS_PORT: u16 = 443;
-/// The ALPN protocol of DNS over TLS, from IANA's registry.
-pub const TLS_ALPN: &[u8] = b"dot";
-/// The ALPN protocol of DNS over HTTPS: HTTP/2, the lowest version that RFC 8484 recommends (section 5.2).
-pub const HTTPS_ALPN: &[u8] = b"h2";
+const PORT: u16 = 53;
 /// The path in the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
 /// The Content-Type of DNS messages over HTTPS (RFC 8484 section 6).
@@ -71,20 +63,53 @@ pub struct Names {
     /// The addresses of each name; names are in lower case.
     pub zone: BTreeMap<String, ip::Addresses>,
     pub conduct: Conduct,
-    pub transport: Transport,
+    pub protocol: NameLookup,
+    /// The TLS settings; `None` if queries are in cleartext.
+    pub tls: Option<TlsNames>,
 }
 
-/// The protocol that carries DNS queries to the resolver.
-#[derive(Debug, Clone)]
-pub enum Transport {
-    /// Cleartext over UDP.
-    Udp,
-    /// Cleartext over TCP.
+/// The way in which the client learns the addresses of hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameLookup {
+    /// The client knows all addresses.
+    #[default]
+    None,
+    /// DNS queries over UDP.
+    Do53,
+    /// DNS queries over one TCP connection.
     Tcp,
-    /// DNS over TLS.
-    Tls(TlsNames),
-    /// DNS over HTTPS.
-    Https(TlsNames),
+    /// DNS queries over one TLS connection (RFC 7858).
+    Dot,
+    /// DNS queries over one HTTPS connection (RFC 8484).
+    Doh,
+}
+
+impl NameLookup {
+    /// Returns the port of the resolver (RFC 7858 section 3.1); `None` if the client knows all addresses.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::None => None,
+            Self::Do53 | Self::Tcp => Some(PORT),
+            Self::Dot => Some(853),
+            Self::Doh => Some(443),
+        }
+    }
+
+    /// Returns the ALPN protocol of the resolver; `None` if queries do not use TLS.
+    pub fn alpn(self) -> Option<&'static [u8]> {
+        match self {
+            Self::None | Self::Do53 | Self::Tcp => None,
+            Self::Dot => Some(b"dot"),
+            // HTTP/2 is the lowest version that RFC 8484 recommends (section 5.2).
+            Self::Doh => Some(b"h2"),
+        }
+    }
+
+    /// Returns true if the client sends its queries over a TCP connection.
+    pub fn is_over_tcp(self) -> bool {
+        matches!(self, Self::Tcp | Self::Dot | Self::Doh)
+    }
 }
 
 /// The TLS settings of a resolver.
@@ -94,16 +119,6 @@ pub struct TlsNames {
     pub config: Arc<ServerConfig>,
     /// The sessions that clients can resume.
     pub sessions: Arc<Sessions>,
-}
-
-impl Names {
-    /// Returns the TLS settings; `None` if queries are in cleartext.
-    pub fn tls(&self) -> Option<&TlsNames> {
-        match &self.transport {
-            Transport::Udp | Transport::Tcp => None,
-            Transport::Tls(tls) | Transport::Https(tls) => Some(tls),
-        }
-    }
 }
 
 /// The DNS queries received in this page load on one UDP socket or connection, for [`Conduct::DropFirst`].

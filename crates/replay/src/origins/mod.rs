@@ -34,7 +34,7 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
 use crate::log::{Arrived, OriginLog, TlsHandshake};
-use crate::names::{self, Names, Transport};
+use crate::names::{self, NameLookup, Names};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
@@ -146,7 +146,7 @@ impl Origins {
         if let Some(tls) = &self.shared.site.tls {
             tls.sessions.forget();
         }
-        if let Some(tls) = self.shared.site.names.as_ref().and_then(Names::tls) {
+        if let Some(tls) = self.shared.site.names.as_ref().and_then(|names| names.tls.as_ref()) {
             tls.sessions.forget();
         }
     }
@@ -186,7 +186,7 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
         .collect();
     let listeners: Vec<_> = every_host.iter().copied().map(listen).collect::<io::Result<_>>()?;
     match &site.names {
-        Some(names) if matches!(names.transport, Transport::Udp) => {
+        Some(names) if !names.protocol.is_over_tcp() => {
             let socket = std::net::UdpSocket::bind(names.address)?;
             socket.set_nonblocking(true)?;
             let (socket, names, shared) = (UdpSocket::from_std(socket)?, names.clone(), shared.clone());
@@ -285,12 +285,12 @@ async fn accept_tls(
 }
 
 async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTuple, shared: &Arc<Shared>) {
-    let Some(tls) = names.tls() else {
+    let Some(tls) = &names.tls else {
         let _ = names::serve_stream(stream, names, &shared.log).await;
         return;
     };
     let Ok(stream) = accept_tls(&tls.config, stream, four_tuple, shared).await else { return };
-    if matches!(names.transport, Transport::Https(_)) {
+    if names.protocol == NameLookup::Doh {
         let secured = stream.secured();
         let connection = Connection { four_tuple, encrypted: true, http2: true, secured };
         http2::serve(stream, connection, shared.clone()).await;

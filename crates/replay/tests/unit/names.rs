@@ -14,7 +14,13 @@ fn names(conduct: Conduct) -> Names {
     let both = ip::Addresses { preferred: V6, other: Some(V4) };
     let zone = [("a.test", only(V4)), ("six.test", only(V6)), ("both.test", both)];
     let zone = zone.map(|(name, addresses)| (name.to_owned(), addresses)).into();
-    Names { address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), zone, conduct, transport: Transport::Udp }
+    Names {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+        zone,
+        conduct,
+        protocol: NameLookup::Do53,
+        tls: None,
+    }
 }
 
 fn asked(name: &str, conduct: Conduct) -> (String, Option<Answer>) {

@@ -10,13 +10,13 @@ use fastopen_link::ip::Addresses;
 use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
-use fastopen_replay::names::{Names, TlsNames, Transport};
+use fastopen_replay::names::{Names, TlsNames};
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
 use rustls::ServerConfig;
 
-use crate::contract::{Bodies, Fault, Job, NameLookup, View};
+use crate::contract::{Bodies, Fault, Job, View};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
@@ -40,28 +40,20 @@ fn servers(
     Ok(servers.into_iter().flatten().collect())
 }
 
-fn names_transport(
+fn names_tls(
     job: &Job,
     address: SocketAddr,
     authority: Option<&Authority>,
     keys: Option<&Arc<KeyLines>>,
-) -> Result<Transport, Failure> {
-    let tls = || {
-        let sessions = Arc::<Sessions>::default();
-        // The resolver's certificate contains its address, like the certificates of public resolvers.
-        let names = BTreeSet::from([address.ip().to_string()]);
-        let authority = authority.expect("a world with TLS has an authority");
-        let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
-        let alpn: Vec<_> = job.network.names.alpn().into_iter().collect();
-        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
-        Ok::<_, Failure>(TlsNames { config: Arc::new(config), sessions })
-    };
-    Ok(match job.network.names {
-        NameLookup::None | NameLookup::Do53 => Transport::Udp,
-        NameLookup::Tcp => Transport::Tcp,
-        NameLookup::Dot => Transport::Tls(tls()?),
-        NameLookup::Doh => Transport::Https(tls()?),
-    })
+) -> Result<Option<TlsNames>, Failure> {
+    let Some(alpn) = job.network.names.alpn() else { return Ok(None) };
+    let sessions = Arc::<Sessions>::default();
+    // The resolver's certificate contains its address, like the certificates of public resolvers.
+    let names = BTreeSet::from([address.ip().to_string()]);
+    let authority = authority.expect("a world with TLS has an authority");
+    let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
+    let config = tls::server(&job.tls, identity, &[alpn], sessions.clone(), keys.cloned())?;
+    Ok(Some(TlsNames { config: Arc::new(config), sessions }))
 }
 
 /// Two pages whose generated bodies make a browser request the job's resources: the first for loads in
@@ -127,7 +119,8 @@ pub fn site(
             address,
             zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
             conduct: job.network.resolver,
-            transport: names_transport(job, address, authority, keys)?,
+            protocol: job.network.names,
+            tls: names_tls(job, address, authority, keys)?,
         })
     };
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
