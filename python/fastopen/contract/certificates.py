@@ -57,8 +57,8 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
     "merkle-tree": _MERKLE_TREE + ML_DSA_44.public_key_bytes + ML_DSA_44.signature_bytes,
 }
-"""Maps each kind of certificate to its chain size in bytes, plus the difference between the kind's signature
-and an ECDSA signature in CertificateVerify. `merkle-tree`: landmark-relative, with an ML-DSA-44 key."""
+"""Maps each kind of certificate to the size of its padded chain in bytes (see the module's docstring).
+`merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""
 CLASSICAL: Final = frozenset({"ecdsa", "rsa"})
 """Kinds whose signature algorithms have code points in TLS 1.2."""
 assert CHAIN_BYTES.keys() == {*get_args(CertificateKind)}

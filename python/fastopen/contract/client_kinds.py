@@ -39,7 +39,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl. The fields' default values are those of a user's own command."""
+    """A type of client, such as curl. The fields' defaults suit COMMAND, a command line of the user's."""
 
     label: str
     """The client's name in options, files and tables."""

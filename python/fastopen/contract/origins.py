@@ -47,8 +47,8 @@ class Origins(Part):
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """Maximum number of connections with data in the SYN that wait for the handshake's end (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and arguments of an external server, to which the client connects instead of the origins:
-    on port 80 of every host, in cleartext, see [servers](../servers.md). null: no external server."""
+    """The program and arguments of an external [server](../servers.md). The client connects to it instead of
+    the origins, on port 80 of every host and in cleartext. null: no external server."""
     server_hosts: Annotated[list[str], Field(min_length=1)] | None = None
     """The hosts of the page that the external server serves; null: all. The client connects to the origins of
     the other hosts on port 8080."""

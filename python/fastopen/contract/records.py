@@ -43,7 +43,7 @@ class MeasuredRate(RecordPart):
     asked: Count | None
     """The job's rate; null: no limit."""
     median: Count | None
-    """The rate of a train of packets that crossed the link; null: not measured."""
+    """The rate at which a burst of back-to-back probe packets arrived; null: not measured."""
 
 
 class Measured(RecordPart):

@@ -115,9 +115,9 @@ class Resource(BaseModel):
     validator: bool = False
     """True if a cache can revalidate the response, because it had an ETag or a Last-Modified."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
-    """Other URLs, in the format of `url`. With [recorded bodies](../bodies.md#recorded-bodies), a request for
-    such a URL gets this response. The URLs are unrecorded choices of the same `srcset` or `picture`, or the
-    names by which documents and stylesheets refer to a mirror's file."""
+    """Other URLs, in the format of `url`, that get this response with [recorded
+    bodies](../bodies.md#recorded-bodies): unrecorded choices of the same `srcset` or `picture` and, in a
+    mirror, different URLs by which documents and stylesheets refer to the file."""
     http: HttpVersion | None = None
     """The HTTP version of the recorded response; null: not known."""
     body_offset: Bytes | None = None
