@@ -1,7 +1,7 @@
 """Read the possible rigs of a published measurement: test setups with which it may have been made.
 
-The file of an experiment declares possible properties of the test setup, such as a different RTT. Each has a
-source or is marked as an assumption. A rig is a set of such properties."""
+The file of an experiment declares possible conditions of the measurement, such as a different RTT. Each has a
+source or is marked as an assumption. A rig is a set of such conditions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,17 +40,17 @@ Fitted = Literal["objects", "sizes", "hosts", "time"]
 
 
 class Property(Part):
-    """An assumption about a published measurement of page load times, such as a smaller initial window.
-    Assumptions with the same `name` exclude each other. `off` is like `set`, but only for loads without TFO.
-    With `each_page`, the assumption may also hold for a single page."""
+    """A condition under which page load times may have been measured, such as a smaller initial window.
+    Reports call it a property. Conditions with the same `name` exclude each other. `off` is like `set`, but
+    only for loads without TFO. With `each_page`, the condition may also hold for a single page."""
 
     name: NotEmpty
     value: NotEmpty
     """The value in words, for reports."""
     source: NotEmpty
-    """Source of the property, or `assumed` with a reason."""
+    """Source of the condition, or `assumed` with a reason."""
     pages: list[str] | None = None
-    """Pages that have the property; None for all."""
+    """Pages for which the condition may hold; None for all."""
     each_page: bool = False
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
@@ -69,14 +69,14 @@ class Property(Part):
     fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: like
     `objects`, but with sizes in the ratios of the sizes of the page's resources."""
     _original: "Property | None" = None
-    """The property of which this one is a copy for a single page, made by `of_one`."""
+    """The condition of which this one is a copy for a single page, made by `of_one`."""
 
     def is_about(self, page: str) -> bool:
-        """Return True if the property may hold for this page."""
+        """Return True if the condition may hold for this page."""
         return self.pages is None or page in self.pages
 
     def of_one(self, page: str) -> "Property":
-        """Return a copy of this property that holds only for `page`, with a name that includes the page."""
+        """Return a copy of this condition that holds only for `page`, with a name that includes the page."""
         changes = {"name": _alone(self.name, page), "pages": [page], "each_page": False}
         copy = self.model_copy(update=changes)
         copy._original = self
@@ -84,7 +84,7 @@ class Property(Part):
 
     @property
     def assumed(self) -> bool:
-        """Return True if no source documents the property."""
+        """Return True if no source documents the condition."""
         return self.source.startswith(ASSUMED)
 
     def __eq__(self, other: object) -> bool:
@@ -96,7 +96,7 @@ class Property(Part):
 
 
 Rig = tuple[Property, ...]
-"""A possible test setup (rig): a set of properties with different names."""
+"""A possible test setup (rig): a set of conditions with different names."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int]) -> Iterator[Rig]:
-        """Yield all rigs, those with the fewest conditions first. Sort rigs of equal size by `order`."""
+        """Yield all rigs, sorted by their numbers of conditions, then by `order`."""
         for count in range(len(self._alternatives) + 1):
             alike = (product(*some) for some in combinations(self._alternatives, count))
             yield from sorted(map(self.ordered, chain.from_iterable(alike)), key=order)
@@ -297,7 +297,7 @@ def load_rigs(name_or_path: str) -> RigSpace:
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
     """Return the possible test setups (rigs) that an experiment's TOML document declares. `base` is the
-    experiment, and `folder` the base of relative paths. Raises InputError for invalid properties."""
+    experiment, and `folder` the base of relative paths. Raises InputError for invalid conditions."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -328,7 +328,7 @@ def _alone(name: str, page: str) -> str:
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    """Return the property and, with `each_page`, a copy for each single page that has published figures."""
+    """Return the condition and, if its `each_page` is True, a copy for each page with published figures."""
     pages = [page for page in base.pages if base.published is None or page in base.published.pages]
     return [one, *(one.of_one(page) for page in pages if one.each_page and one.is_about(page))]
 

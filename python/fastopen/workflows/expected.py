@@ -20,7 +20,7 @@ def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
     """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
-    with and without TFO, at most `jobs` networks at once. Return times in ns (None: no valid load), by keys
+    with and without TFO, at most `jobs` networks at once. Return times in ns (None: no valid load). Key
     ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. Call `watch` at each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
@@ -50,7 +50,7 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
 
 
 def both_kernels(name: str | None) -> str:
-    """Name the kernels of the expected and of the measured times. `name` is the user's choice of kernel."""
+    """Return text on the kernels of the expected and measured times. `name`: the user's choice of kernel."""
     own = kernels.find(name).manifest
     cause = "" if f"{own.source} {own.source_version}" == KERNEL else " (another kernel is the likely cause)"
     return f"expected on {KERNEL}, measured on {own.source} {own.source_version}{cause}"

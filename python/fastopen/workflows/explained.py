@@ -70,7 +70,7 @@ class Explained:
 
     @property
     def base(self) -> Tried:
-        """Return the result for the base: the experiment as in its file, with no property changed."""
+        """Return the result for the base: the experiment as in its file, without any added condition."""
         return self.tried[0]
 
     @property
@@ -248,7 +248,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig with all properties (test conditions) that have a value with a source: its first one."""
+    """Return the rig with all conditions that have a source: for each name, the first with a source."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 

@@ -50,15 +50,15 @@ class KnownTimes:
         return hashlib.sha256(job.model_dump_json(exclude={"id"}).encode()).hexdigest()[:KEY_CHARS]
 
     def get(self, job: Job) -> tuple[LoadTime, ...] | None:
-        """Return the times of the loads of a job whose id is its `key`; None if not all times are known."""
+        """Return the known times of a job's loads; None if any is missing. `job.id` must be `key(job)`."""
         times = self._times.get(job.id, ())
         return times if {one.load for one in times} == {one.id for one in job.loads} else None
 
     def keep(self, jobs: Iterable[Job], events: Iterable[Event]) -> Iterator[tuple[str, LoadTime]]:
         """Yield (id of the job, time) for each load in `events`, which come from an engine that runs `jobs`.
-        When a job that can be stored ends, keep its times under its id, which must be its `key`. Do not keep
-        them if the machine may have made a load invalid, or if the engine restarted the job to repeat only
-        some loads. If the file cannot be written, keep times in memory."""
+        When a job that can be stored ends, keep its times under its id, which must be `key(job)`. Do not
+        keep them if the machine may have made a load invalid, or if the engine restarted the job to repeat
+        only some loads. If the file cannot be written, keep times in memory."""
         lasting = {job.id for job in jobs if can_be_stored(job)}
         times: defaultdict[str, list[LoadTime]] = defaultdict(list)
         for event in events:

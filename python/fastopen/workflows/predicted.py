@@ -46,15 +46,15 @@ class CellTimes:
 
 
 def score(savings: int, times: int, rig: Iterable[Property]) -> int:
-    """Return the points of test conditions (`rig`): 4 for each of the `savings` that agree with a published
-    one, 2 for each row of `times` that both agree, and -1 for each condition without a source."""
+    """Return the points of a rig: 4 for each saving that agrees with the published one (`savings` is their
+    number), 2 for each pair of load times that agrees (`times`), -1 for each condition without a source."""
     return 4 * savings + 2 * times - sum(one.assumed for one in rig)
 
 
 @dataclass(frozen=True)
 class _PageTimes:
     """Load times of one page under its test conditions. `shared` has the conditions that cannot be set for
-    one page. `own` has the page's condition for each of the other names; None if it has none."""
+    one page. `own` has, for each name in `names_for_each_page`, the page's condition of this name or None."""
 
     shared: frozenset[Property]
     own: tuple[Property | None, ...]
@@ -71,7 +71,7 @@ class CrossValidation:
     """A test of how well our load times predict the published savings in `cells`. It leaves out some of a
     page's published figures, weights all test conditions ("rigs") by their points for the other figures, and
     predicts the savings that were left out. `tried` has our times under each rig that was tried. A rig also
-    counts if only its parts were tried: the conditions of each page, on some rig."""
+    counts if it was not tried itself, but each page was tried under the rig's conditions for this page."""
 
     space: RigSpace
     cells: Collection[PublishedCell]
@@ -161,7 +161,7 @@ def _weight(points: float) -> float:
 
 def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | None]) -> float:
     """Return the weight of a page's own conditions, if `common` holds for the other pages: less for each
-    assumed condition that differs. It is 0 if the page lacks a common condition, which no rig can express."""
+    assumed condition that differs. It is 0 if the page lacks one of `common`: no rig exempts a page."""
     differing = [(one, other) for one, other in zip(own, common, strict=True) if one != other]
     if any(one is None for one, _ in differing):
         return 0.0
@@ -169,9 +169,9 @@ def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | No
 
 
 def _most_likely(weighted: Iterable[tuple[float | None, float]]) -> float | None:
-    """Return the weighted mean of the savings in percent that lie in the likeliest range: of all ranges that
-    are twice as wide as the tolerance, the one with the largest weight. If several have it, return the mean
-    of their means. None if `weighted` has no saving."""
+    """Return the weighted mean, in percent, of the savings in the likeliest range. Ranges begin at a saving
+    and are 2 * AGREE_POINTS wide; the likeliest has the largest sum of weights. If several have it, return
+    the mean of their means. `weighted` has (saving, weight). None if it has no saving."""
     known = sorted((saving, weight) for saving, weight in weighted if saving is not None)
     width = 2 * AGREE_POINTS
     ranges = [known[first : bisect(known, (begin + width, inf))] for first, (begin, _) in enumerate(known)]
