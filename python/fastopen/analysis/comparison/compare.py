@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
     HARDLY = "hardly changed"
-    """The whole interval of the change is below the smallest effect."""
+    """Neither end of the change's interval exceeds the smallest change that matters, in absolute value."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"

@@ -63,8 +63,8 @@ class Discrepancy:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Return the findings: first those on the figures of the published row itself, then those on our
-        measurement and its comparison with the published figures."""
+        """Return the findings on the published row itself, then a finding if our saving is above its upper
+        bound, then the comparison of the published saving with ours."""
         return tuple(self._labels())
 
     def _labels(self) -> Iterator[Label]:

@@ -13,7 +13,7 @@ class Effect(StrEnum):
     REDUCES = "reduces"
     INCREASES = "increases"
     NONE = "no difference"
-    """The whole interval of the saving is below the smallest effect."""
+    """Neither end of the saving's interval exceeds the smallest effect that matters, in absolute value."""
     UNCLEAR = "unclear"
     """The saving's interval contains effects that matter. It also contains 0, or the median is too small."""
     UNKNOWN = "unknown"
