@@ -1,4 +1,4 @@
-"""Define the row of main results of a page load, a filter for lists of loads, and files of packets."""
+"""Define the main results of a page load and a filter for lists of loads. Write and find packet captures."""
 
 import re
 from dataclasses import dataclass

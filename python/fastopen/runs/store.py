@@ -217,8 +217,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove from the stored plan the page loads that were not run before the time limit. Keep a job of
-        the first repeat if none of its loads has finished, so that resuming the run executes it."""
+        """Remove unfinished page loads from the stored plan, because the run has reached its time limit. Keep
+        jobs of the first repeat that have no finished load: resuming the run executes them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
