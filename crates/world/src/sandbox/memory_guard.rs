@@ -18,14 +18,14 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Interval between checks. A process can allocate about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A thread that kills external programs if they use too much memory. Dropping the guard ends the thread.
+/// A thread that kills external programs if they exceed `MOST_BYTES`. Dropping the guard ends the thread.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     _thread: Actor<Infallible>,
 }
 
 impl MemoryGuard {
-    /// Starts the guard, which can kill all other processes of the PID namespace. Works only in PID 1.
+    /// Starts the guard. Works only in PID 1. Above the limit, kills all other processes of its namespace.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let found = exceeded.clone();

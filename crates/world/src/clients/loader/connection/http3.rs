@@ -96,7 +96,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Starts HTTP/3 with early data in state `early`. Returns the connection's sending half and driver task.
+    /// Starts HTTP/3; `early` is the current state of early data. Returns the sending half and driver task.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
