@@ -297,8 +297,8 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note to print below a table of savings. It says that brackets are ranges of samples, or that
-    rows without brackets are single loads in deterministic virtual time. Empty if neither is the case."""
+    """Return a note to print below a table of savings. It explains brackets that are ranges of samples, or
+    rows without brackets, which are single loads in deterministic virtual time. Empty if it has neither."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
