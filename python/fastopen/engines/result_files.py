@@ -156,7 +156,8 @@ class RemoteFiles:
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> bool:
         path, mode = self._path(name), "overwrite" if replace else "create"
-        with suppress(FileExistsError), _os_errors():
+        exists = () if replace else (FileExistsError,)
+        with suppress(*exists), _os_errors():
             try:
                 self._system.pipe_file(path, data, mode=mode)
             except FileNotFoundError:

@@ -68,6 +68,13 @@ def test_a_file_appears_whole_and_once(place: str) -> None:
     assert not files.exists("ab/abc")
 
 
+def test_a_file_in_the_place_of_a_folder_is_an_error(place: str) -> None:
+    files = files_at(place)
+    files.write("disputed", b"a file")
+    with pytest.raises(OSError, match="disputed"):
+        files.write("disputed/x.kept", b"x", replace=True)
+
+
 def test_of_writers_at_once_one_is_first(place: str) -> None:
     files = files_at(place)
     first: list[bool] = []
