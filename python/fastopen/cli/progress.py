@@ -25,7 +25,7 @@ PACE_AFTER_S: Final = 5.0
 LONGER: Final = 1.5
 
 
-@dataclass
+@dataclass(eq=False)
 class LiveBar(Closing):
     """A progress bar on a terminal. Elsewhere, it prints a line every ten seconds. It shows nothing in the
     first `after_s` seconds, and nothing at all if `quiet` is True."""
@@ -71,7 +71,7 @@ class LiveBar(Closing):
             self.print(text)
 
 
-@dataclass(kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class RunWatcher(LiveBar):
     """A progress bar of a run that also shows the estimated time left. The estimate comes from the prediction
     `pace` or, if it is None, from the mean time of a load so far. `limit` is the run's time limit, if any.

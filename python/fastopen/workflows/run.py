@@ -55,10 +55,10 @@ MAX_REPEATS: Final = 100
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run, mostly from the command line. `kernel`: for virtual time. `until`: add repeats
-    until confidence intervals are this narrow. `library`: folders in which to look up URLs. `lenient`: read
-    damaged files. `seed_drawn`: the user set no seed. `samples_by_default`: the user set neither repeats nor
-    variation. A resumed run keeps its own values of settings that the user did not set."""
+    """The options of a run, mostly from the command line. `kernel`: the kernel for virtual time. `until`: add
+    repeats until confidence intervals are this narrow. `library`: folders in which to look up URLs.
+    `lenient`: read damaged files. `seed_drawn`: the user set no seed. `samples_by_default`: the user set
+    neither repeats nor variation. A resumed run keeps its values of settings that the user did not set."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
