@@ -46,8 +46,9 @@ class BodiesFile(Closing):
         self._offsets: dict[str, dict[int, dict[str, int]]] = {}
         self._pages: dict[str, Page] = {}
         self._file = temporary_file()
+        written = bodies if any(bodies.values()) else {}
         with filling():
-            for page, of_page in bodies.items() if any(bodies.values()) else ():
+            for page, of_page in written.items():
                 offsets = self._offsets.setdefault(page, {})
                 heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
                 for key, recorded in (("body_offset", of_page), ("head_offset", heads)):

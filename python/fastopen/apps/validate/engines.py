@@ -185,8 +185,12 @@ def compare_engines(
     for (at, setup), (number, network), arm in product(enumerate(setups), enumerate(networks), ARMS):
         key = (at, number, arm)
         if key in cells["host"]:
-            three = (cells["host"][key], cells["virtual"][key], linked["virtual"][key])
-            yield EngineComparison(page.name, network, arm, len(page.resources), setup, *three)
+            yield EngineComparison(
+                *(page.name, network, arm, len(page.resources), setup),
+                host=cells["host"][key],
+                virtual=cells["virtual"][key],
+                program_link=linked["virtual"][key],
+            )
 
 
 def _cells(plan: Plan, run: Run) -> dict[EngineName, dict[tuple[int, int, ArmName], CellResult]]:
