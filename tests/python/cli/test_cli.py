@@ -187,6 +187,12 @@ def test_a_kept_run_prints_the_same_again(fake_world: FakeWorld, tmp_path: Path)
     picture = (tmp_path / "table.svg").read_text()
     assert "worth" in picture
     assert "url(http" not in picture
+    both = fastopen("show", kept, "--svg", tmp_path / "bars.svg", "--json")
+    assert json.loads(both.stdout)["status"] == "finished"
+    assert (tmp_path / "bars.svg").read_text() == picture
+    assert fastopen("show", kept, "--svg", tmp_path / "bars.svg", "--plot").stdout == ""
+    assert len((tmp_path / "bars.svg").read_text()) > len(picture)
+    assert fastopen("show", kept, "--json", "--plot").returncode == 2
     again = fastopen("run", "example", "--rtt", "20ms", "--repeats", "3", "-o", kept)
     assert (again.returncode, again.stdout) == (0, done.stdout)
 
