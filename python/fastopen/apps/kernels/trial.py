@@ -66,14 +66,15 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
     """Boot the kernel with `program` as init, which sleeps for ten virtual minutes. Return its output."""
-    command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
+    words: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
+    # Both streams are one, because the last lines give the reason if the boot fails.
+    command = ["sh", "-c", 'exec "$0" "$@" 2>&1', *words]
     started = time.monotonic()
     try:
         ended = output_of(command, BOOT_S, environment=plain_environment())
     except TimeoutError:
         raise MachineError(f"the kernel was built but its trial boot hangs for {BOOT_S} s") from None
     took_s = time.monotonic() - started
-    output = ended.stderr + ended.stdout
-    log.write(f"{output}ended with {ended.returncode} after {took_s:.3f} s\n".encode())
+    log.write(f"{ended.stdout}ended with {ended.returncode} after {took_s:.3f} s\n".encode())
     log.flush()
-    return [line for line in output.splitlines() if not line.startswith("reboot:")]
+    return [line for line in ended.stdout.splitlines() if not line.startswith("reboot:")]
