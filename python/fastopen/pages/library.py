@@ -322,6 +322,9 @@ class Library:
 
 def _keys(url: str) -> list[str]:
     text = url.strip()
+    # Browsers read 1 as the IPv4 address 0.0.0.1. In a list of pages, a number is a mistake.
+    if text.replace(".", "", 1).isdecimal():
+        return []
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]
     return [key.rstrip("/") for key in dict.fromkeys(keys) if key is not None]

@@ -150,6 +150,7 @@ def test_notes_say_what_was_counted_and_those_of_damage_are_known() -> None:
         (b'onInputData({"log": {}});', "is JSONP"),
         (b"# nothing\n", "has no URL"),
         (b"two words\n", "line 1: 'two words' is not"),
+        (b"0.5\n", "line 1: '0.5' is not"),
         (b'{"log": }', "line 1 column 9: malformed JSON"),
         (b'{"x": 1}', "not a HAR or page"),
     ],
