@@ -82,7 +82,10 @@ def test_a_run_gives_frames_figures_and_files(fake_world: FakeWorld, tmp_path: P
 def test_every_figure_can_be_drawn_and_changed(tmp_path: Path) -> None:
     kept = made_up_run(tmp_path / "kept", made_up_plan([made_up_page("one")]))
     with open_run(kept) as opened:
-        for chart in opened.figures(loads=True).values():
+        charts: dict[str, Any] = {**opened.figures(loads=True)}
+        for chart in charts.values():
+            assert chart.config["background"] == "white"
+            chart.config["background"] = "black"  # changes no other chart
             spec = chart.properties(title="mine").to_dict()
             assert spec["title"] == "mine"
             assert spec["description"]

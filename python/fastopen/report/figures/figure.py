@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,7 +55,7 @@ class Figure:
 
     def bare_spec(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the Vega-Lite specification without data. It refers to a data set named `rows`."""
-        return {**self.drawing.spec, "config": config, "description": self.alt_text, "padding": 8}
+        return {**self.drawing.spec, "config": deepcopy(config), "description": self.alt_text, "padding": 8}
 
 
 def rendered(figure: Figure, form: Format, config: dict[str, Any] = PAPER) -> bytes:
