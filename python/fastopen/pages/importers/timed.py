@@ -78,7 +78,6 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
         notes.add("event", int(event_ms))
         # A load of the page cannot reproduce the recorded page load time.
         event_ms, plt_ms = _MAX_EVENT_MS, None
-    limits = (head.down_bit_per_s, head.up_bit_per_s)
     return page_of(
         ordered,
         edges,
@@ -88,7 +87,9 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
         initiators=known,
         load_event_processing_us=_us(event_ms),
         recorded_plt_us=None if plt_ms is None else _us(plt_ms),
-        recording=Recording(network_times, round_trips, plt_ms, *limits, head.network),
+        recording=Recording(
+            network_times, round_trips, plt_ms, head.down_bit_per_s, head.up_bit_per_s, head.network
+        ),
     )
 
 
