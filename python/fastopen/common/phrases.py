@@ -81,19 +81,6 @@ def share(fraction: float) -> str:
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
-def interval(span: tuple[float, float] | None, pairs: int, confidence: float, *, of_draws: bool) -> str:
-    """Format the confidence interval `span`: `95 % interval +3.1 to +4.4, n 8`. `pairs` is n, the number of
-    pairs of page loads. If `span` is None, return `n 2, too few for an interval`.
-
-    With `of_draws`, `span` is the middle 90 % of `pairs` samples: `90 % of 50 samples +3.1 to +4.4`."""
-    if span is None:
-        return f"n {pairs}, too few for an interval"
-    hull = f"{with_sign(span[0])} to {with_sign(span[1])}"
-    if of_draws:
-        return f"90{NBSP}% of {pairs} samples {hull}"
-    return f"{100 * confidence:.0f}{NBSP}% interval {hull}, n{NBSP}{pairs}"
-
-
 def size(count: float) -> str:
     """Format a number of bytes: `640 B`, `42 kB`, `1.3 MB`."""
     if count < 1000:

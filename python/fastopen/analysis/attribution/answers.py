@@ -11,13 +11,20 @@ from typing import Final
 from fastopen.analysis.attribution.breakdown import Breakdown
 from fastopen.analysis.attribution.critical_path import Kind
 from fastopen.analysis.attribution.curves import Place, RunAnalysis, curves_of
-from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
+from fastopen.analysis.statistics import (
+    FULL_MIN,
+    HELLO_BEYOND_SYN,
+    Bound,
+    CellResult,
+    Effect,
+    Results,
+    effect_of,
+)
 from fastopen.common.phrases import (
     NBSP,
     capitalised,
     change,
     decapitalised,
-    interval,
     listed,
     percent,
     plural,
@@ -25,6 +32,7 @@ from fastopen.common.phrases import (
     signed,
     size,
     time,
+    with_sign,
 )
 from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
@@ -328,9 +336,13 @@ def _against(pair: _Pair, published: float) -> str:
     ours = pair.headline
     low, high = ours.interval or (inf, -inf)
     if low <= published <= high:
-        certainty = interval(ours.interval, ours.pairs, ours.confidence, of_draws=ours.varied)
+        hull = f"{with_sign(low)} to {with_sign(high)}"
+        certainty = f"{100 * ours.confidence:.0f}{NBSP}% interval {hull}, n{NBSP}{ours.pairs}"
         if ours.deterministic:
             certainty = "virtual time, without noise"
+        elif ours.varied:
+            samples = f"{ours.pairs} samples {hull}"
+            certainty = f"90{NBSP}% of {samples}" if ours.pairs >= FULL_MIN else f"all {samples}"
         return f"the same within its range ({certainty})"
     # Subtract rounded values, so that the difference agrees with the printed numbers.
     apart = round(pair.improvement_percent, 1) - round(published, 1)

@@ -20,6 +20,7 @@ from fastopen.analysis.attribution import (
 from fastopen.analysis.statistics import collect
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Plan
+from fastopen.experiments.published import all_published_cells
 from fastopen.pages.describe import registrable_domain, third_parties
 from fastopen.report.figures import median_loads
 from fastopen.runs import RunStore
@@ -191,3 +192,20 @@ def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
     assert without.startswith(expected)
     assert "transfer \N{MINUS SIGN}" in without
     assert with_tfo.startswith("With TFO, 8 Mbit/s down")
+
+
+@pytest.mark.parametrize(
+    ("engine", "repeats", "expected"),
+    [("virtual", 4, "all 4 samples"), ("virtual", 8, "90 % of 8 samples"), ("host", 4, "88 % interval")],
+)
+def test_a_published_figure_within_the_range_is_the_same(engine: str, repeats: int, expected: str) -> None:
+    others: dict[str, Any] = {"vary": {}} if engine == "virtual" else {}
+    plan = made_up_plan([made_up_page("one")], (20,), repeats, engines=[engine], **others)
+    analysis = taken_apart(plan)
+    (place,) = analysis.places("one")
+    assert place.headline is not None
+    times = {"plt_off": 100.0, "plt_tfo": 100.0 - (place.headline.improvement_percent or 0.0)}
+    published = all_published_cells()[0].model_copy(update=times)
+    results = replace(analysis.results, published={("one", place.comparison.network): published})
+    answers = text_of(page_answers(replace(analysis, results=results), "one"))
+    assert f"is the same within its range ({expected} +" in answers
