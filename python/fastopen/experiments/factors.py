@@ -237,7 +237,8 @@ _ORIGINS_AND_TLS: Final = (
         "tls", "tls", q.TEXT_OR_NONE, "Version of TLS for all origins, or none for cleartext.",
         paths=("version",), example="none,1.3,1.2",
         default_meaning="1.3 for https URLs; none with transports tcp, tfo or a server", header="TLS",
-        natural=lambda _: ("1.3",), long_name="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
+        natural=lambda _: ("1.3",), long_name="use of TLS", phrase="TLS {}", words={"none": "cleartext"},
+        absent_phrase="cleartext",
         columns=("tls",), question=True,
     ),
     Factor(

@@ -196,7 +196,7 @@ def _of_factor(factor: Factor, points: Iterable[DesignPoint]) -> str:
     """Return the values of a setting as a phrase, such as `an MTU of 1280 or 1500 bytes`."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
-    if factor.words or factor.absent_phrase:
+    if factor.words:
         return _distinct(map(factor.phrase_at, having))
     return factor.template.format(_distinct(map(factor.text_at, having)))
 
