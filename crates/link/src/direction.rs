@@ -58,7 +58,7 @@ pub struct Stats {
     pub dropped_loss: u64,
     /// Packets that a middlebox dropped or answered.
     pub dropped_path: u64,
-    /// Largest number of bytes that waited in the queue at one time, without the packet on the wire.
+    /// Largest number of bytes that waited in the queue at one time, excluding the packet on the wire.
     pub queue_bytes_max: u64,
 }
 
@@ -68,7 +68,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` bytes as dropped, and no longer as accepted by [`Direction::offer`].
+    /// Counts as dropped a packet of `bytes` bytes that [`Direction::offer`] has counted as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);
@@ -162,7 +162,7 @@ impl<P> Direction<P> {
             self.now = self.now.max(at);
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
             if let Some(packet) = stage.release(at, &mut downstream) {
-                // If the packet is dropped, `pass` has counted the drop, and no caller waits for the buffer.
+                // `pass` counts the packet if it is dropped. No caller is left that could reuse the buffer.
                 let _dropped = self.pass(number + 1, at, packet);
             }
             self.find_due();

@@ -96,7 +96,7 @@ impl PathRule {
     }
 }
 
-/// Returns an endless iterator with a value for each host: true if the host is behind the middlebox. Each is
+/// Returns an endless iterator with a value for each host: true if it is behind the middlebox. Each value is
 /// independently true with probability `share` (0 to 1). With the same seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     let mut draws = Draws::new(share, seed);

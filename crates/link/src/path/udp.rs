@@ -113,8 +113,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. `begins` is true if it is a client's
-    /// datagram with an Initial packet: only the first one of a flow is forwarded until the host answers.
+    /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. `begins` is true for a client's
+    /// datagram with an Initial packet: only a flow's first such datagram passes until the host answers.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

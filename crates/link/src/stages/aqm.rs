@@ -39,7 +39,7 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// Time from which to search for the next moment at which the link can send a packet.
+    /// Start of the search in `next_due` for the next time at which the link can send a packet.
     search_from: Nanos,
 }
 
@@ -69,7 +69,7 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
     }
 
     fn release(&mut self, now: Nanos, downstream: &mut Downstream<P>) -> Option<Packet<P>> {
-        // 1 ns earlier, so that a trace's opportunity at `now` can also serve the packets that still wait.
+        // Search from 1 ns earlier: a trace's opportunity at `now` may have room for further packets.
         self.search_from = now.saturating_sub(1);
         self.queue.dequeue(now, downstream.stats)
     }

@@ -14,7 +14,7 @@ use crate::{DropCause, Nanos, Stats};
 const TARGET: Nanos = 5_000_000;
 /// The time for which the delay may exceed the target: 100 ms, longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// Size of a full packet in bytes. `CoDel` drops nothing while at most this many wait, to keep the wire busy.
+/// Bytes of a full packet. `CoDel` drops nothing while at most this many bytes wait, to keep the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
 /// A queue, and `CoDel`'s state, which decides when packets of the queue are dropped.
@@ -72,7 +72,7 @@ impl<P> CodelQueue<P> {
         } else if taken.ok_to_drop {
             taken = self.drop_and_dequeue(taken, now, backlog, stats);
             self.dropping = true;
-            // Shortly after the last dropping state, start near its drop rate, which was about right.
+            // If the last dropping state ended recently, start near its drop rate, which was about right.
             let delta = self.count - self.lastcount;
             let soon = now.saturating_sub(self.drop_next) < 16 * INTERVAL;
             self.count = if delta > 1 && soon { delta } else { 1 };

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// The distribution of the random delay. JSON has the sizes in microseconds.
+/// The distribution of the random delay. In JSON, the values are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Jitter {
     /// Normal, with this standard deviation in nanoseconds.

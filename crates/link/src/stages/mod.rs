@@ -26,7 +26,7 @@ pub struct DirectionConfig {
     pub delay: Nanos,
     /// Serialisation rate.
     pub rate: Rate,
-    /// Limit on the waiting bytes, without the packet on the wire; `None` for no limit. With DRR, each flow
+    /// Limit on the waiting bytes, excluding the packet on the wire; `None` for no limit. With DRR, each flow
     /// has this limit. See `stages/tail_drop.rs` for a comparison with tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.

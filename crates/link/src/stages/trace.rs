@@ -73,7 +73,7 @@ impl<P> Stage<P> for Opportunities {
 
     /// Delays a packet until the delivery opportunity of the trace that carries the packet's last byte.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
-        // A packet offered exactly at the open opportunity has waited for it, and may use it.
+        // A packet that is offered exactly at `open_at` has waited for this opportunity, and may use it.
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
         }
