@@ -103,7 +103,7 @@ impl ResourceType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The load event waits for the resource, if the client learns of it while the event waits for others.
+    /// The event waits for the resource if the client learns of it while the event waits for other resources.
     #[default]
     Load,
     /// May be requested before the load event, but the load event does not wait for the resource.

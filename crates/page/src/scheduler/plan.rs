@@ -25,8 +25,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that the client discovers when `at_bytes` bytes of its initiator's body have arrived
-/// ([`AT_END`]: the whole response), or, if `at_bytes` is `None`, when it requests the initiator.
+/// A resource that the client discovers when `at_bytes` bytes of its initiator's body have arrived, or the
+/// whole response ([`AT_END`]). `None` for a pushed resource, which is discovered at the initiator's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,

@@ -197,7 +197,7 @@ impl Pool {
         server.begun += 1;
     }
 
-    /// After a TCP handshake, cancels the planned second connection to the server, unless it is a fallback.
+    /// After a TCP handshake, cancels the server's planned second connection if that is not a fallback.
     pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
             let server = self.connections[connection.0].server;

@@ -24,8 +24,8 @@ use crate::{Nanos, Page, Policy, Resource, ResourceType, UrlRewrite};
 /// The way in which a browser gets `runtime.js`, a script that starts requests that HTML cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Documents that need `runtime.js` contain it, if they are large enough. In documents without it,
-    /// scripts that start requests contain it, if they are large enough.
+    /// Documents that need `runtime.js` contain it, if there is room. In a document without `runtime.js`,
+    /// each script that starts requests contains it, if there is room.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's scripts.
     Injected,

@@ -136,8 +136,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds it
-    /// to the nearest enclosing document with room, which then also starts the requests of `document`.
+    /// Adds `runtime.js`, a script that starts requests, to a document. If the document is too small, adds
+    /// the script to the nearest enclosing document with room, which then also starts `document`'s requests.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -186,7 +186,7 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        // All references at the end of a document share one element. One for each would take kilobytes.
+        // All references at the end of a document share one element. Separate ones would take kilobytes.
         let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
         let bytes = |placer: &Self, child: usize| {
             if together(placer, child) {
@@ -212,7 +212,7 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred references. The root, which no document encloses, keeps them.
+            // Only `runtime.js` starts deferred requests. The root keeps all: no other body could hold them.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);
@@ -237,8 +237,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Writes the body of document `number`, whose `room` bytes do not suffice for references to all requests
-    /// in `children`. The body contains `head` if it fits, and indices of the requests' lists in the injected
+    /// Writes the body of document `number`, whose `room` bytes do not suffice for references to `children`.
+    /// The body contains `head` if it fits, and indices of lists of requests, which are in the injected
     /// script. If no index fits, writes nothing and returns `children`; otherwise returns an empty list.
     fn list_in_document(
         &mut self,
@@ -265,7 +265,7 @@ impl<'a> Placer<'a> {
         }
         let mut items: Vec<_> = lists.iter().map(|list| (at_bytes(list), list.clone())).collect();
         if elements < items.len() {
-            // Join the last lists.
+            // There is no room for all indices, so join the last lists.
             let rest = lists.split_off(elements - 1).concat();
             self.relocated.extend(rest.iter().filter(|&&child| references[child].at_bytes.is_some()));
             items.truncate(elements - 1);
@@ -414,7 +414,7 @@ impl<'a> Placer<'a> {
 }
 
 /// Joins `head` and the strings of `items` into a body of `len` bytes, padded with comments. Each string ends
-/// at its byte offset, or as near as the others permit. Strings without an offset are at the end.
+/// at its byte offset, or as near as the other strings permit. Strings without an offset are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.push(head);
