@@ -1,4 +1,4 @@
-//! Compares each kernel's Fast Open counters with its sockets' `TCP_INFO`, and both ends' counts of SYN data.
+//! Compares Fast Open counters of each kernel with `TCP_INFO` of its sockets, and SYN data of both ends.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -22,7 +22,7 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 
 impl Observations<'_> {
     /// Adds a reason if Fast Open failed unexpectedly, if a kernel's counters contradict its sockets'
-    /// `TCP_INFO`, or if client and origins disagree on SYN data. `expected`: planned use of Fast Open.
+    /// `TCP_INFO`, or if client and origins disagree on SYN data. `expected` contains the planned use of TFO.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let at_both = |name| grown(origins, name) + grown(client, name);
@@ -81,7 +81,7 @@ impl Observations<'_> {
     }
 
     /// Counts TCP connections that may have retransmitted a SYN; 0 if RTT plus queueing cannot reach 1 s.
-    /// Linux retransmits a SYN without its data, so both ends may disagree on whether it carried data.
+    /// Linux retransmits a SYN without its data, so both ends may disagree on whether the SYN carried data.
     pub(super) fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -111,7 +111,7 @@ impl Observations<'_> {
 }
 
 /// Counts the unused connections that the client aborted before the SYN-ACK arrived, as browsers do with
-/// surplus ones. Only `TCP_INFO` of the origin's socket shows if their SYN data was accepted.
+/// surplus connections. Only `TCP_INFO` of the origin's socket shows if SYN data was accepted.
 pub fn given_up(connections: &[ConnectionRecord]) -> ConnectionCounts {
     let given_up = || connections.iter().filter(|one| is_given_up(one));
     let with_data = given_up().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));

@@ -1,5 +1,5 @@
 //! Checks when the first response byte of a connection arrives. The byte must not arrive before the necessary
-//! round trips are over. If nothing else can have delayed it, it must arrive within one further round trip.
+//! round trips are over. If nothing else can delay the byte, it must arrive within one further round trip.
 
 use fastopen_link::ip;
 use fastopen_link::path::Behaviour;
@@ -9,7 +9,7 @@ use fastopen_replay::tls::Version;
 use super::Observations;
 use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord, SeenAt, TlsRecord};
 
-/// Bytes of data in the largest TLS record (RFC 8446 section 5.1). It can only be read once it is complete.
+/// Bytes of data in the largest TLS record (RFC 8446 section 5.1). Only a complete record can be read.
 const TLS_RECORD: u64 = 16_384;
 
 /// Bytes of payload in a QUIC datagram of 1,200 bytes, which every path must carry (RFC 9000 section 14).

@@ -53,7 +53,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the origins' counters without the Fast Open connections from the external server to origins.
+    /// Returns the origins' counters minus the Fast Open connections of the external server to origins.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);
