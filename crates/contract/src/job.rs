@@ -120,7 +120,7 @@ impl Network {
     /// Returns true if the kernel's link emulation (`netem`, `tbf`) delays each packet exactly as the crate
     /// `fastopen_link` does. Returns false for a varying rate, an AQM, jitter, or hosts with different RTTs.
     pub fn kernel_matches_model(&self) -> bool {
-        // With jitter, netem reorders packets. With a rate too, it removes the jitter of packets that wait.
+        // netem reorders packets with jitter. If it has a rate too, it removes the jitter of waiting packets.
         let is_plain =
             |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
         is_plain(&self.down)

@@ -420,7 +420,7 @@ impl TcpSample {
     }
 }
 
-/// The number of some connections, and of those among them whose SYN data the server accepted.
+/// Counts of a group of connections: all of them, and those whose SYN data the server accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionCounts {

@@ -40,7 +40,7 @@ impl TransactionsPlan {
 pub enum Arrivals {
     /// Transactions begin at this fixed rate per second, independently of earlier ones (open loop).
     RatePerS(u32),
-    /// This number of clients run in parallel, each with one transaction after another (closed loop).
+    /// This number of clients runs in parallel, each with one transaction after another (closed loop).
     Clients(u32),
 }
 
