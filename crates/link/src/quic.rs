@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, after_packet(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet; `None` if cut off. `rest` begins after the packet's connection IDs.
+/// Returns the bytes after a packet; `None` if the packet is cut off. `rest` begins after its connection IDs.
 fn after_packet(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -69,7 +69,7 @@ fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked((*length).into())
 }
 
-/// Parses a variable-length integer (RFC 9000 section 16). Returns its value and the rest; `None` if cut off.
+/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if it is cut off.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

@@ -67,7 +67,7 @@ pub trait Stage<P>: Send {
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An
-    /// earlier stage that keeps packets releases them at these times.
+    /// earlier stage that keeps packets releases the next packet at this time.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         now
     }

@@ -1,5 +1,5 @@
 //! Implements `CoDel`, controlled delay (RFC 8289). It drops packets at the head of the queue once their
-//! sojourn time has been above a target for a whole interval, and drops more often the longer it stays above.
+//! sojourn time has been above a target for a whole interval, and drops more often the longer this lasts.
 //!
 //! Names and steps follow the pseudocode in section 5 of the RFC. The constants are from section 4.4, and are
 //! also Linux's defaults (tc-codel(8)).

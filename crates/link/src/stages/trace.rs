@@ -28,8 +28,8 @@ impl Trace {
     /// Latest permitted time in a trace, in milliseconds after the start of the trace: a day.
     pub const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
-    /// Creates a trace from times in milliseconds after its start. Fails if the list is empty, decreases,
-    /// ends at 0, or exceeds [`Trace::MAX_MS`]. Errors number the entries from 1.
+    /// Creates a trace from times in milliseconds after its start. Fails if the list is empty or decreases,
+    /// or if its last time is 0 or exceeds [`Trace::MAX_MS`]. Errors number the entries from 1.
     pub fn from_millis(times_ms: &[u64]) -> Result<Self, String> {
         let decreases = times_ms.windows(2).position(|pair| pair[1] < pair[0]);
         let problem = match (decreases, times_ms.last()) {
