@@ -491,7 +491,7 @@ impl Pool {
     /// Returns true if the request for a resource is retried over HTTP/1. A retried request needs a
     /// connection without earlier requests, because a server may close a connection after any request.
     fn needs_unused_connection(&self, resource: usize) -> bool {
-        // HTTP/1: RFC 9112 section 9.3.1. HTTP/2 retries on the next connection (RFC 9113 section 8.7).
+        // See RFC 9112 section 9.3.1 for HTTP/1. HTTP/2 retries on any connection (RFC 9113 section 8.7).
         let Request { server, retried, .. } = self.requests[resource];
         retried && self.servers[server.0].limits.streams == 1
     }
