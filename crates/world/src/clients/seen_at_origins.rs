@@ -28,7 +28,7 @@ pub fn load_results(
     let served = loading.log.requests();
     let mut connections = ConnectionRecords::new(loading, start_ns, opened, &loading.log.connections());
     let mut requests = Vec::new();
-    // A permitted CORS preflight matches no resource either, but has another status.
+    // A permitted CORS preflight matches no resource either, but its status is not 404.
     let unknown = served
         .iter()
         .filter(|served| served.request.resource.is_none() && served.request.status == NOT_FOUND);

@@ -35,25 +35,25 @@ const FLAGS: [&str; 31] = [
     // Makes an invisible page run like a visible one, as `--disable-renderer-backgrounding` does.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
-    "--disable-breakpad", // writes only to its own folder
+    "--disable-breakpad", // Chromium then writes only to its own folder
     "--disable-client-side-phishing-detection",
     "--disable-component-extensions-with-background-pages",
     "--disable-component-update",
     "--disable-default-apps",
-    "--disable-dev-shm-usage", // writes only to its own folder
+    "--disable-dev-shm-usage", // Chromium then writes only to its own folder
     "--disable-domain-reliability",
     "--disable-extensions",
     "--disable-field-trial-config",
     "--disable-gpu",
     "--disable-renderer-backgrounding",
     "--disable-search-engine-choice-screen",
-    "--disable-site-isolation-trials", // frames stay in the page's process: processes cost more than the load
+    "--disable-site-isolation-trials", // runs frames in the page's process: others take longer than the load
     "--disable-sync",
-    "--dns-prefetch-disable", // looks up names with the system's resolver
+    "--dns-prefetch-disable", // looks up no names before requests need them
     "--force-effective-connection-type=4G", // fonts and images have the same priorities in every load
     "--metrics-recording-only",
     "--mute-audio",
-    "--password-store=basic", // uses no desktop
+    "--password-store=basic", // stores passwords without a desktop's keyring
     "--window-size=1366,768",
     // Without these features, names are looked up with the system's resolver (AsyncDns), `http` is not
     // upgraded to `https` (Https*), frames stay in the page's process (IsolateOrigins, site-per-process,
@@ -117,7 +117,7 @@ impl Browser {
         self.open_tab(loading)
     }
 
-    /// Opens an empty tab in the browser context, with the job's cache use, script and request interception.
+    /// Opens an empty tab in the browser context, and sets up its cache, script and request interception.
     pub(super) fn open_tab(&mut self, loading: &Loading) -> Result<(), PipeError> {
         let target = json!({"url": "about:blank", "browserContextId": self.context});
         text(&self.call_browser("Target.createTarget", &target)?["targetId"]).clone_into(&mut self.tab_id);

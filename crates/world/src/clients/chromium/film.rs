@@ -31,7 +31,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Acknowledges the screenshot in an event, so that more follow. Stores it if it fits into `BUDGET`.
+    /// Acknowledges an event with a picture, so that more follow. Stores the picture if `BUDGET` allows it.
     pub(super) fn handle(&mut self, event: &mut Event, browser: &mut Browser) -> Result<(), PipeError> {
         if event.method != "Page.screencastFrame" {
             return Ok(());
@@ -71,7 +71,7 @@ impl Film {
         }
         browser.send("Page.stopScreencast", &json!({}))?;
         self.pictures.sort_by_key(|(shown_ns, _)| *shown_ns);
-        // Keep the last picture from before the start, which is on display at the start.
+        // Keep the last picture from before the start, because the tab still shows it at the start.
         let before = self.pictures.partition_point(|(shown_ns, _)| *shown_ns <= start_ns).saturating_sub(1);
         let frame =
             |(shown_ns, jpeg): (u64, String)| FrameRecord { at_ns: shown_ns.saturating_sub(start_ns), jpeg };

@@ -117,7 +117,7 @@ impl<'a> HeadPadder<'a> {
         let metadata = self.metadata(paused).len();
         let hints: usize = fields.iter().filter(|(name, _)| is_client_hint(name)).map(line_bytes).sum();
         let trusted = if is_trustworthy(url) {
-            // The network stack adds client hints again after a redirect.
+            // After a redirect, `fields` has no client hints, but the network stack adds them again.
             let hints_again = if hints == 0 { self.client_hints } else { 0 };
             ADDED_TO_TRUSTWORTHY.len() + metadata + hints_again
         } else {
@@ -163,7 +163,7 @@ impl<'a> HeadPadder<'a> {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // `Sec-Fetch-Storage-Access` needs credentials, which fonts lack, and a third-party URL or document.
+        // `Sec-Fetch-Storage-Access` is sent if URL or asker is cross-site, with credentials (not for fonts).
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let sends_storage_access = third_party && !by_user && kind != "Font";
         let storage = if sends_storage_access { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };

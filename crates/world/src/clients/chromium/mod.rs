@@ -26,8 +26,8 @@ use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Idle time in ns that ends a load after its load event: no request is in flight, and no browser event
-/// arrives. A synthetic page adds the longest emulated processing time of a resource not requested yet.
+/// Idle time in ns, after the load event, that ends a load. While idle, the browser has no request in flight
+/// and sends no event. For a synthetic page, `LoadObserver::longest_timer_ns` is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Maximum time in nanoseconds from the load event to the end of a load with recorded bodies.
@@ -164,8 +164,8 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Loads the page. After the load event, the load ends when all expected requests have ended, the browser is
-/// idle (see `QUIET_NS`) or, with recorded bodies, `SETTLE_NS` have passed. Fails at the load's timeout.
+/// Loads the page. After the load event, the load ends as soon as all expected requests have ended, the
+/// browser was idle for `QUIET_NS`, or `SETTLE_NS` have passed (recorded bodies only). Fails at the timeout.
 /// Returns the start of the load in nanoseconds of the monotonic clock, and the browser's metrics.
 fn follow(
     browser: &mut Browser,

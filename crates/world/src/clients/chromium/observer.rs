@@ -24,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Takes the page's next resource with the method and URL of a `Network.Request`. Returns its index and
-    /// false. If all of them are already taken, returns the last one's index and true; if none exist, None.
+    /// Takes the next resource of the page that matches a `Network.Request` in method and URL. Returns its
+    /// index and false or, if all were taken, the last index and true. Returns None if no resource matches.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let key = (text(&request["method"]).to_owned(), text(&request["url"]).to_owned());
         let (numbers, observed) = self.0.get_mut(&key)?;
@@ -58,7 +58,7 @@ struct ObservedRequest {
     url: String,
     /// Index of the resource with this URL; None if the page does not contain the URL.
     resource: Option<usize>,
-    /// True if earlier requests had already requested all of the page's resources with this URL.
+    /// True if earlier requests had already taken all of the page's resources with this method and URL.
     again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,

@@ -109,7 +109,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             requests,
             connection_error: None,
         };
-        // In a task, because `block_on` would handle I/O (epoll) before each poll of the page load.
+        // The page load is a task, because `block_on` would handle I/O (epoll) before each poll of a future.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;

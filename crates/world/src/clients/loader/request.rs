@@ -18,7 +18,7 @@ impl Loading<'_> {
         let mut request = Request::new(SizedBody::default().and_filler(resource.request_body_bytes));
         let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
-        // Page validation has checked method and target. A target that hyper refuses stays `/` (status 404).
+        // Page validation has checked method and target. If hyper refuses the target, `/` is requested (404).
         if let Ok(method) = resource.method.parse() {
             *request.method_mut() = method;
         }

@@ -40,8 +40,8 @@ pub(super) async fn run(
         connection.report(Report::Ready(connection.id));
     }
     let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
-    // The driver starts with the first request, so that the connection preface is in the same packet and, in
-    // cleartext or as early data, in the same SYN.
+    // The driver starts with the first request, so that connection preface and request share a packet and, in
+    // cleartext or as early data, the SYN.
     let first = match first {
         Some(first) => Some(first),
         None => requests.recv().await,

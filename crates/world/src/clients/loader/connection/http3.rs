@@ -44,7 +44,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Safe requests are sent as early data, and again if it is rejected. Unsafe requests wait.
+        // Safe requests are sent as early data, and again if the server rejects that. Unsafe requests wait.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
