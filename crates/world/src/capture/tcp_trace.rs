@@ -35,7 +35,7 @@ impl TcpTrace {
         let trace = move |takers: Receiver<Sender<Samples>>, stop: Arc<Waker>| {
             exact_timers();
             let samples = sample(&sockets, timer, &stop, interval_ns);
-            // Nobody takes the samples of a trace that is dropped.
+            // If the trace is dropped without `take`, nothing receives the samples.
             let _ = takers.recv().map(|taker| taker.send(samples));
         };
         Ok(Self(Actor::start("tcp-trace", trace)?))

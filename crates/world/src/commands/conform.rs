@@ -205,7 +205,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         if kind.is_dir() {
             copy_folder(&entry.path(), &target)?;
         } else if kind.is_symlink() {
-            // An existing file is replaced, as `fs::copy` does.
+            // Unlike `fs::copy`, `symlink` fails if the target exists.
             let _ = fs::remove_file(&target);
             symlink(fs::read_link(entry.path())?, &target).map_err(named)?;
         } else if kind.is_file() {

@@ -137,12 +137,12 @@ fn syn(from: SocketAddr, to: SocketAddr, sequence: u32, cookie: Option<&[u8]>, d
     let mut packet = match version {
         Version::V4 => {
             let [high, low] = (20 + length).to_be_bytes();
-            // Identification; may not be fragmented; 64 hops, TCP; a checksum that the kernel fills in.
+            // Identification 0, no fragmentation, TTL 64, protocol TCP, checksum filled in by the kernel.
             vec![0x45, 0, high, low, 0, 0, 0x40, 0, 64, ip::TCP, 0, 0]
         }
         Version::V6 => {
             let [high, low] = length.to_be_bytes();
-            // No flow label; TCP, 64 hops.
+            // Flow label 0, next header TCP, hop limit 64.
             vec![0x60, 0, 0, 0, high, low, ip::TCP, 64]
         }
     };

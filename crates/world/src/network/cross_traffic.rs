@@ -16,7 +16,7 @@ use crate::network::measure::named;
 use crate::network::topology::Topology;
 
 /// Time for which the flows run before the page load begins: 1024 ticks of 4 ms. A multiple of 512 ticks does
-/// not affect rounding in a load: the kernel rounds timers below 131 s to multiples of at most 512 ticks.
+/// not change how the kernel rounds a load's timers: below 131 s, to multiples of at most 512 ticks.
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
 /// Host number reserved for cross traffic, in both the client's and the origins' range of addresses.

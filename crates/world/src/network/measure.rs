@@ -77,7 +77,7 @@ fn probe_address(topology: &Topology) -> SocketAddr {
 /// Returns the interval in nanoseconds at which to start probe handshakes, so that their packets never queue
 /// behind each other. `on_the_link_ns` is the total time for which one handshake's packets occupy the link.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
-    // A round trip ends before the next handshake starts, or half-way between two starts.
+    // A short round trip ends before the next handshake starts, a long one half-way between two starts.
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
     if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }

@@ -18,7 +18,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // SYN cookies exclude Fast Open. They would also hide a full queue, which otherwise refuses connections.
+    // SYN cookies prevent Fast Open. They would also hide a full queue, which otherwise refuses connections.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),

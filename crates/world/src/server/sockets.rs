@@ -87,7 +87,7 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Gives each listener on [`PORT`] without a Fast Open queue one of maximum length `queue`.
+    /// Gives a Fast Open queue of maximum length `queue` to each listener on [`PORT`] that has none.
     pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
             let set = || {
@@ -170,7 +170,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for other sockets, or if unknown.
+/// Returns four-tuple and `TCP_INFO` of a connection to [`PORT`]; None for others or without `TCP_INFO`.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

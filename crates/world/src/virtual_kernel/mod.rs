@@ -177,7 +177,7 @@ fn boot(
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut detector = LoopDetector::default();
     loop {
-        // Checked before the records are read, so that no last record is missed.
+        // Checked before the records are read, because the kernel may write a last record before it ends.
         let ended = running.has_ended();
         let mut any_output = false;
         for stream in &mut running.streams {

@@ -129,7 +129,7 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking it on another core takes longer.
         let _ = cores::stay();
-        // The kernel never pauses, so jobs in real time on the same core wait until its time slice ends.
+        // User-Mode Linux never pauses, so jobs in real time on this core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);

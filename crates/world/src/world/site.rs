@@ -57,7 +57,7 @@ fn names_tls(
 }
 
 /// Two pages whose generated bodies make a browser request the job's resources: the first for loads in
-/// cleartext, and the second for loads over TLS. Their URLs differ.
+/// cleartext, and the second for loads over TLS. The schemes of their URLs may differ.
 pub struct SyntheticPages([SyntheticPage; 2]);
 
 impl SyntheticPages {

@@ -106,7 +106,7 @@ pub fn run(folder: &str) -> ! {
     match prepare(folder) {
         Ok((job, records)) => {
             if prepared.is_ok() {
-                // The folder's name differs in each run. Removing it in the writable layer hides the name.
+                // Each run has another folder name. Removing the folder in the writable layer hides the name.
                 let _ = fs::remove_dir_all(folder);
             }
             // The command must neither see nor change the files that are exchanged with the host.
@@ -214,7 +214,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;
-    // With ordinary scheduling, this thread would not run while a command computes, and show no output.
+    // With ordinary scheduling, this thread would copy no output while the command computes.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
