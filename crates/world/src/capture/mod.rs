@@ -98,7 +98,7 @@ pub fn frames(job: &Job) -> u32 {
 }
 
 /// Returns the maximum memory in bytes for a page load's packets. A capture needs the buffers of two sockets,
-/// and as much again for the pcapng file. Counting QUIC packets needs one such buffer.
+/// and the same amount for the pcapng file. Counting QUIC packets needs the buffer of one more socket.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

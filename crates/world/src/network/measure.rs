@@ -84,8 +84,8 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 }
 
 /// Makes TCP handshakes at intervals of `gap_ns`. Returns the RTTs in microseconds that the kernel measured
-/// in handshakes without retransmissions, or in all of them if each had some, as with an RTT above TCP's
-/// initial timeout of one second. The probes' timeout depends on `expected_ns`, the expected RTT.
+/// in handshakes without retransmissions or, if all had retransmissions (as with an RTT above TCP's initial
+/// timeout of one second), in all handshakes. The probes' timeout depends on the expected RTT, `expected_ns`.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = probe_address(topology);
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).

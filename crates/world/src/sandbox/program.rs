@@ -81,8 +81,8 @@ impl Home {
         })
     }
 
-    /// Returns a function that restricts the calling thread and programs that it starts: they can write only
-    /// to this folder, and use UNIX sockets only if `isolated` is true (the machine's are then hidden).
+    /// Returns a function that restricts the calling thread and programs it starts: they can write only to
+    /// this folder, and use UNIX sockets only if `isolated` is true (then the machine's sockets are hidden).
     pub fn restrictions(&self, isolated: bool) -> impl FnOnce() -> fastopen_netns::Result<()> + Send + use<> {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))

@@ -31,7 +31,7 @@ pub const UPSTREAM_PORT: u16 = 8080;
 
 /// Maximum time from a server's start until it listens.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Start timeout if a server listens, but not at every address, or its first process exited with code 0.
+/// Start timeout if a server listens, but not at every address, or if its first process exited with code 0.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of a server's sockets until it listens.
 pub const START_INTERVAL: Duration = Duration::from_millis(20);

@@ -54,7 +54,7 @@ fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }
 
-/// Returns the script to inject, if any. It fixes clock and random numbers, runs a synthetic page, or both.
+/// Returns the script to inject: `FIXED_SCRIPTS`, the script of a synthetic page, both, or None.
 fn script(loading: &Loading) -> Option<String> {
     let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
     let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
@@ -133,7 +133,7 @@ impl UserAgent for Chromium {
         loaded.browser = metrics;
         after();
         if let Some(record) = &mut loaded.browser {
-            // A screenshot takes time and draws frames, so it is taken after the load.
+            // A screenshot takes time and makes the browser draw, so it is taken after the load.
             if settings.screenshot {
                 match browser.screenshot() {
                     Ok(picture) => record.screenshot_png = Some(picture),

@@ -95,7 +95,7 @@ fn run_on_host(
     report: &File,
 ) -> Result<i32, Failure> {
     process::die_with_parent()?;
-    // `run_in_child_with_signals` forwards signals to the supervisor, which forwards them to the command.
+    // `run_in_child_with_signals` reads blocked signals, and forwards them to the command's supervisor.
     process::block_signals()?;
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
