@@ -9,7 +9,7 @@
 //! never idle. The second router emulates the wire (`netem`): it sends packets at the exact rate, then delays
 //! them. One queueing discipline cannot do both: the limit of `netem` counts queued and delayed packets
 //! together, and `tbf` does not delay a short packet after a pause. Active queue management (AQM) is a child
-//! of `tbf`. A packet leaves the AQM up to two packets earlier than with a real wire.
+//! of `tbf`. A packet leaves the AQM earlier than with a real wire, by the time to send at most two packets.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;

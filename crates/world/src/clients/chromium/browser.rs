@@ -47,7 +47,7 @@ const FLAGS: [&str; 31] = [
     "--disable-gpu",
     "--disable-renderer-backgrounding",
     "--disable-search-engine-choice-screen",
-    "--disable-site-isolation-trials", // runs frames in the page's process: others take longer than the load
+    "--disable-site-isolation-trials", // keeps frames in the page's process: new ones cost more than the load
     "--disable-sync",
     "--dns-prefetch-disable", // looks up no names before requests need them
     "--force-effective-connection-type=4G", // fonts and images have the same priorities in every load
