@@ -6,7 +6,7 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, 
 /// The freshness lifetime and the validator of a response.
 #[derive(Debug, Clone)]
 pub struct CachePolicy {
-    /// Freshness lifetime in seconds; `None` to send no `Cache-Control`, so that clients may use heuristics.
+    /// Freshness lifetime in seconds; `None` to send no `Cache-Control`, so that clients may estimate it.
     pub fresh_s: Option<u64>,
     /// The entity tag. `None` for a response that a cache cannot revalidate.
     pub validator: Option<HeaderValue>,

@@ -29,7 +29,7 @@ pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     ] {
         if let Some(value) = request.get(requested) {
             response.insert(allowed, value.clone());
-            // Otherwise a browser caches the preflight's result and omits later preflights of the page.
+            // Without this field, a browser caches the result, and omits later preflights of the page.
             response.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("0"));
         }
     }

@@ -8,7 +8,7 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::lock;
 
-/// Byte counts of a stream, and times in ns of the monotonic clock. A time is `None` before its event.
+/// Byte counts of a stream, and times in ns of the monotonic clock. A time is `None` until its event happens.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Traffic {
@@ -53,7 +53,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic of request `number`, from its start until the next request starts.
+    /// Returns the traffic from the start of request `number` until the next request starts.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }

@@ -24,7 +24,7 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 
 /// Pads a header section to `wanted` bytes, including a first line of `first_line` bytes. Adds fields whose
 /// lengths are powers of two ([`FILLER_EXPONENTS`]), then lengthens the field `name` by the remaining bytes.
-/// As in browsers, most fields are then equal in all sections: HPACK sends them in full once per connection.
+/// As in browsers, most fields are equal in all sections: HPACK sends each in full only once per connection.
 ///
 /// # Panics
 /// Panics if the field is missing.

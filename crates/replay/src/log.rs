@@ -56,7 +56,7 @@ pub struct Arrived {
 pub struct ServedRequest {
     /// The request, with the time of its arrival.
     pub request: Arrived,
-    /// The part of the response that has been written, which has ended once the whole response is written.
+    /// The traffic of the response so far. Its `ended` is true once the whole response has been written.
     pub written: DirectionTraffic,
 }
 
@@ -78,7 +78,7 @@ pub struct OriginLog(WatchCell<Entries>);
 #[derive(Default)]
 struct Entries {
     accepted: Vec<AcceptedConnection>,
-    /// Each request, and a function that returns the part of the response that has been written.
+    /// Each request, and a function that returns the traffic of the response so far.
     requests: Vec<(Arrived, Box<dyn Fn() -> DirectionTraffic + Send>)>,
     queries: Vec<Query>,
     number: u64,
@@ -125,7 +125,7 @@ impl OriginLog {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }
 
-    /// Logs a request. `written` is a function that returns the part of the response written so far.
+    /// Logs a request. `written` is a function that returns the traffic of the response so far.
     pub fn arrived(&self, request: Arrived, written: impl Fn() -> DirectionTraffic + Send + 'static) {
         self.0.with(|log| log.requests.push((request, Box::new(written))));
     }

@@ -28,7 +28,7 @@ impl<S: Duplex> Cork<S> {
     /// Calls `step`, which writes to the stream, then flushes the stream. Returns the result of `step`.
     pub fn flush_after<T>(&self, context: &mut Context<'_>, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let done = step(context);
-        // If flushing fails, the next step reports the error. If the socket is full, it wakes the task later.
+        // If flushing fails, the next step reports the error. A full socket wakes the task once it has room.
         let _ = Pin::new(&mut *lock(&self.0)).poll_flush(context);
         done
     }

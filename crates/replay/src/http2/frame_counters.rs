@@ -120,7 +120,7 @@ impl DirectionCounters {
 
     /// Parses the next bytes of a preface or frame header. Returns the number of bytes that it consumed.
     fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
-        // A server sends no preface. Its first frame is a short SETTINGS, whose length starts with a zero.
+        // Only a client sends a preface. A server's first byte is 0: the length of a short SETTINGS frame.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];
         let length = if is_preface { PREFACE.len() } else { FRAME_HEADER_BYTES };
         let used = (length - self.header.len()).min(bytes.len());

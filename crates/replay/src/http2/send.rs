@@ -11,7 +11,7 @@ use crate::body::SizedBody;
 use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
 use crate::priority::Priority;
 
-/// Maximum payload of a DATA frame in bytes: with its header it fills a TLS record (RFC 8446 section 5.1). At
+/// Maximum payload of a DATA frame in bytes. Payload and header fill a TLS record (RFC 8446 section 5.1). At
 /// most this many bytes of a response are buffered, which limits how long a more urgent response waits.
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 

@@ -17,12 +17,12 @@ pub struct StreamScheduler(Arc<Mutex<Queue>>);
 #[derive(Debug, Default)]
 struct Queue {
     pending: BTreeMap<Key, Waker>,
-    /// Number of calls of `enqueue` so far. Incremental streams take turns in the order of their last calls.
+    /// Number of calls of `enqueue` so far. Incremental streams send in the order of their calls.
     sends: u64,
 }
 
-/// The sort key: urgency, then incremental streams last, then the stream identifier (non-incremental) or the
-/// number of the `enqueue` call (incremental, round-robin).
+/// The sort key: the urgency, true for an incremental stream, and a number: the stream identifier or, for an
+/// incremental stream, the number of the `enqueue` call, so that incremental streams send round-robin.
 type Key = (u8, bool, u64);
 
 impl StreamScheduler {

@@ -304,7 +304,7 @@ impl<S> quic::RecvStream for Stream<S, quinn::RecvStream> {
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let chunk = {
-            // quinn keeps the waker when the future is dropped.
+            // Dropping the future before it is ready is safe, because quinn keeps the waker.
             let reading = pin!(self.receive.read_chunk(READ_BYTES, true));
             ready!(reading.poll(context)).map_err(read_failed)?
         };

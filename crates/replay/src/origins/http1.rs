@@ -21,7 +21,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         let (shared, connection, counters) = (shared.clone(), connection.clone(), counters.clone());
         async move { Ok::<_, Infallible>(respond(&shared, &connection, counters, request).await) }
     });
-    // All errors come from the client, which records them. It resets its connections at the end of a load.
+    // Ignore errors: the client causes and records them, or resets its connections at the end of a load.
     let _ = hyper::server::conn::http1::Builder::new()
         .auto_date_header(false)
         .keep_alive(shared.site.keep_alive)

@@ -34,7 +34,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // All errors come from the client, which records them. It resets its connections at the end of a load.
+    // Ignore errors: the client causes and records them, or resets its connections at the end of a load.
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
@@ -96,7 +96,7 @@ impl Streams {
         };
         let Some(answer) = answer else {
             shared.log.queried(query);
-            // The resolver ignores this query. Dropping `respond` would reset the stream.
+            // To ignore the query, keep `respond` until the client resets. Dropping it would send a reset.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
         };
         let sent = respond

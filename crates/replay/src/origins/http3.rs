@@ -30,7 +30,7 @@ pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
         let (origin, shared) = (origin.clone(), shared.clone());
         tokio::spawn(async move {
-            // All errors come from the client, which records them.
+            // Ignore errors: the client causes and records them.
             let _ = serve(&origin, incoming, shared).await;
         });
     }

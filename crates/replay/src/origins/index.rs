@@ -14,7 +14,7 @@ use super::{RESOURCE_HEADER, ServedResource};
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
-    /// For each resource: number of requests that were matched to it by URL, not by [`RESOURCE_HEADER`].
+    /// For each resource: the number of requests that were matched to it by URL, not by [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
     /// True to also accept similar URLs, with another port or query, or for another size of a picture.
     accepts_similar_urls: bool,
@@ -88,7 +88,7 @@ impl Index {
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
         let (nearness, chosen) = named.or_else(|| {
             let number = |one: &Candidate| self.found[one.resource].load(Ordering::Relaxed);
-            // Prefer the first resource that was not found yet, then the last one.
+            // Of equally near resources, prefer the first not found yet or, if all were found, the last.
             let chosen = ranked.max_by_key(|(nearness, one)| {
                 let order = one.resource as isize;
                 let order = if number(one) == 0 { (true, -order) } else { (false, order) };

@@ -192,7 +192,7 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
             let (socket, names, shared) = (UdpSocket::from_std(socket)?, names.clone(), shared.clone());
             runtime.spawn(async move { names::serve(&socket, &names, &shared.log).await });
         }
-        // The page's listener on this port accepts connections to every address.
+        // If the page uses this port, the page's listener already accepts the resolver's connections.
         Some(names) if !site.ports.contains(&names.address.port()) => {
             runtime.spawn(accept(listen(names.address)?, shared.clone()));
         }

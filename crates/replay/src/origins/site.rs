@@ -154,7 +154,7 @@ impl Site {
             set(CONNECTION, "close");
         } else if asks_to_keep_alive(&request.headers) {
             // HTTP/1.0 closes the connection unless both ends send `keep-alive` (RFC 9112 appendix C.2.2).
-            // Some HTTP/1.1 clients expect it as well.
+            // Some HTTP/1.1 clients expect this field as well.
             set(CONNECTION, "keep-alive");
         }
         if self.alt_svc && request.version == Version::HTTP_3 {

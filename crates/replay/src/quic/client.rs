@@ -38,8 +38,8 @@ pub struct Connected {
     pub connection: Connection,
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Future for a connection that may send early data: at the end of the handshake, it resolves to true if
-    /// the server accepted the early data.
+    /// A future that resolves at the end of the handshake, to true if the server accepted the early data.
+    /// `None` if the connection cannot send early data.
     pub early: Option<ZeroRttAccepted>,
     provider: Arc<CryptoProvider>,
     certified: Arc<AtomicBool>,

@@ -50,7 +50,7 @@ impl ControllerFactory for RoomFactory {
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
-    /// Time without acknowledgment after which a probe is due.
+    /// Time from the end of the handshake to the probe, if no acknowledgment arrives in between.
     probe_after: Duration,
     /// Bytes sent before the end of the QUIC handshake and not acknowledged yet, including lost bytes: an
     /// upper bound of the bytes in flight.

@@ -130,7 +130,7 @@ impl Timer {
 
     pub(super) fn clear(&mut self) {
         if let Some(set_ns) = self.set_ns.take() {
-            // The waker may be the last owner of a task, and dropping the task may call this function again.
+            // Drop the waker after the borrow: the waker may own its task, whose drop may call `clear` again.
             let _waker = REACTOR
                 .try_with(|reactor| reactor.borrow_mut().timers.remove(&(set_ns, self.number)))
                 .unwrap_or_default();
@@ -186,7 +186,7 @@ fn after_wait() {
 impl Reactor {
     /// Passes queued datagrams to the kernel until a socket's buffer is full. Drops unsendable datagrams.
     fn flush(&mut self) {
-        // A socket that was full still has no room at the same instant.
+        // If the clock has not advanced, the socket that was full still has no room.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {
             return;
         }

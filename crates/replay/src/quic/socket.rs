@@ -54,7 +54,7 @@ impl Datagrams {
             match self.state.recv(self.socket.get_ref().into(), buffers, meta) {
                 Ok(count) => {
                     if count < buffers.len().min(meta.len()).min(BATCH_SIZE) {
-                        // epoll reports later datagrams. This saves a call that returns EAGAIN.
+                        // Wait for epoll before the next call, which could otherwise return EAGAIN.
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok(count));

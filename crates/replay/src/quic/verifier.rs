@@ -1,4 +1,4 @@
-//! Verifies a server's certificate, and records that the server sent one. In a resumed session it sends none.
+//! Verifies a server's certificate, and records that the server sent it. A resumed session needs none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

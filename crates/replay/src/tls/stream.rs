@@ -129,7 +129,7 @@ impl<S: Duplex> TlsStream<S> {
         poll_fn(|context| {
             loop {
                 match &self.tls {
-                    // TLS 1.2 has a session ID instead of these tickets, which arrives with the handshake.
+                    // TLS 1.2 uses a session ID instead, which arrives during the handshake.
                     Connection::Client(client)
                         if client.protocol_version() == Some(ProtocolVersion::TLSv1_3)
                             && client.tls13_tickets_received() < count => {}
@@ -171,7 +171,7 @@ impl<S: Duplex> TlsStream<S> {
     ) -> Poll<io::Result<()>> {
         self.started = true;
         loop {
-            // Keep receiving, because both ends may have more to send than the stream accepts at once.
+            // Receive even if sending must wait: both ends may have more to send than the stream accepts.
             let sent = self.poll_send(context)?;
             if !self.tls.is_handshaking() || enough(self) {
                 return sent.map(Ok);
@@ -293,7 +293,7 @@ impl<S: Duplex> AsyncRead for TlsStream<S> {
                 break count;
             }
             let _ = this.poll_send(context)?;
-            // The next read of plaintext reports the end of the stream.
+            // Ignore the count: at the end of the stream, the next read of plaintext reports the end.
             ready!(this.poll_receive(context))?;
         };
         buffer.advance(count);
@@ -343,8 +343,8 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // Complete the handshake first. Otherwise the client's last handshake messages would meet a closed
-        // socket, whose reset destroys the response.
+        // Complete the handshake first. Otherwise the client's last handshake messages arrive at a closed
+        // socket, whose RST makes the client discard the response.
         if this.started && ready!(this.poll_handshake(context, |_| false)).is_ok() {
             this.tls.send_close_notify();
             ready!(this.poll_send(context))?;
