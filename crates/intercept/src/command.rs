@@ -145,7 +145,7 @@ fn supervise(
     // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
-    // Block all signals, to forward them to the command. This process only ends after the command.
+    // Block all signals, to forward them to the command. This process ends only after the command.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
@@ -194,7 +194,7 @@ fn close_inherited() -> io::Result<()> {
             continue;
         };
         // Only inherited descriptors are not close-on-exec.
-        // SAFETY: no pointers; this process does not use inherited descriptors.
+        // SAFETY: the call takes no pointers, and this process does not use inherited descriptors.
         if number > 2 && unsafe { libc::fcntl(number, libc::F_GETFD) } == 0 {
             // SAFETY: as above.
             unsafe { libc::close(number) };

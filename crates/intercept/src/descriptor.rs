@@ -33,7 +33,7 @@ pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
         })
     };
     let address = read.ok()?.1.as_socket()?;
-    // The oldest programs omit the scope of IPv6 (RFC 2133).
+    // Very old programs omit `sin6_scope_id`, which RFC 2133 does not have: 24 bytes are enough for IPv6.
     (bytes.len() >= if address.is_ipv4() { 8 } else { 24 }).then_some(address)
 }
 

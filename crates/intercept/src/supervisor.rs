@@ -161,7 +161,7 @@ impl Supervisor {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
-        // If the call is still suspended, the thread has not ended, so its ID was not reused.
+        // `is_held` proves that the thread has not ended, so that `fetch` found the right thread by its ID.
         let connects = !matches!(call.number, libc::SYS_listen | libc::SYS_getpeername);
         if connects && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
@@ -192,10 +192,10 @@ impl Supervisor {
         let peer = peer_of(call, &task);
         let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
-            // The socket is not in TCP_CLOSE: a program may call connect again to get an earlier result.
+            // The socket is not in TCP_CLOSE: a program may call `connect` again to get its first result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-            // Fast Open is off, but an observer also reports connections without it. The kernel also refuses
-            // to send with `MSG_FASTOPEN`, so only `connect` connects.
+            // Fast Open is off, but an observer also records connections without Fast Open. Only `connect`
+            // opens connections then, because the kernel refuses to send with `MSG_FASTOPEN`.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.observer.is_some() => {
                 if call.number != libc::SYS_connect || self.open.contains_key(&cookie) {
                     return Ok(());
@@ -236,7 +236,7 @@ impl Supervisor {
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
         if let Some((_, socket)) = self.socket_of(call)? {
-            // A queue length that the program has set stays.
+            // Keep a queue length that the program has set.
             if self.gives_queues && tcp::fastopen_queue(&socket)? == 0 {
                 tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
             }
@@ -271,7 +271,7 @@ impl Supervisor {
         let now_ns = monotonic_ns();
         let due = self.deferred.partition_point(|connect| connect.due_ns <= now_ns);
         for connect in self.deferred.drain(..due).collect::<Vec<_>>() {
-            // Most of the sockets are already closed (EBADF or ESRCH).
+            // Ignore errors: most of the sockets are already closed (EBADF or ESRCH).
             let _ = self.check(&connect);
         }
     }
@@ -348,7 +348,7 @@ impl Supervisor {
         for report in open_sockets()? {
             self.count(report.cookie, &report.outcome);
         }
-        // A recently destroyed socket is in no dump, and a workqueue sends its event later.
+        // The kernel no longer lists a destroyed socket, but may send its event later (from a workqueue).
         let until_ns = monotonic_ns() + DESTROY_EVENTS_TIMEOUT_NS;
         while !self.open.is_empty() {
             let Some(left_ns) = until_ns.checked_sub(monotonic_ns()) else { break };
@@ -378,7 +378,7 @@ impl Supervisor {
     }
 }
 
-/// Returns the server's address that a call passes, from its thread's memory; `None` if it cannot be read.
+/// Reads the server's address that a call passes from the calling thread's memory; `None` if this fails.
 fn peer_of(call: &Call, task: &Task) -> Option<SocketAddr> {
     let [_, second, third, _, fifth, sixth] = call.arguments;
     let (address, length) = match call.number {

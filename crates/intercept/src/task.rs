@@ -1,4 +1,4 @@
-//! Reaches into the process of a suspended call: duplicates descriptors, and reads and writes memory.
+//! Accesses the process of a suspended call: duplicates its descriptors, and reads and writes its memory.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -16,7 +16,7 @@ pub struct Actor<C> {
 
 impl<C: Send + 'static> Actor<C> {
     /// Starts a thread `name` that calls `work` with the channel of commands, and a waker that is signalled
-    /// for each. `work` must return once the channel is disconnected.
+    /// for each command. `work` must return once the channel is disconnected.
     pub fn start(
         name: &str,
         work: impl FnOnce(Receiver<C>, Arc<Waker>) + Send + 'static,

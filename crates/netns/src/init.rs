@@ -87,7 +87,7 @@ pub fn hide_host_folder(target: &Path) -> Result<PathBuf> {
 /// without an fsync on the host. Fails with ENOSPC if the host's disk is full.
 pub fn write_back(file: &File) -> Result<()> {
     const NOW: u32 = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    // SAFETY: no pointers; the descriptor is open for the call.
+    // SAFETY: the call takes no pointers, and the descriptor stays open during the call.
     check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, NOW) })
         .map(drop)
         .doing(|| "writing a file's pages back".into())
@@ -109,6 +109,6 @@ pub fn set_wall_clock(seconds: i64) -> Result<()> {
 /// Powers the machine off.
 pub fn power_off() -> ! {
     let _ = reboot(RebootMode::RB_POWER_OFF);
-    // Without CAP_SYS_BOOT, reboot fails. The end of PID 1 then panics and so ends the kernel (panic=-1).
+    // Without CAP_SYS_BOOT, reboot fails. When PID 1 exits, the kernel panics and so ends (panic=-1).
     std::process::exit(70)
 }

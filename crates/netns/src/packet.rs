@@ -92,7 +92,7 @@ impl PacketSocket {
     /// The ring has room for `frames` frames, rounded up to a multiple of 32. Needs `CAP_NET_RAW` there.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let opened = Self::bind("packet socket", interface, frames, ether_type)?;
-        // A socket for frames of every type would also receive those that the kernel sends.
+        // With `ETH_P_ALL`, the socket would also receive the frames that the interface sends.
         socket::set(&opened.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
             .doing(|| format!("opening a packet socket on {interface}"))?;
         Ok(opened)
@@ -220,7 +220,7 @@ impl Tap {
 
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<PacketSocket> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.
+    // With a protocol, the socket would receive frames of all interfaces until it is bound to one.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;

@@ -190,14 +190,14 @@ pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl
 /// descriptor never refers to another process or thread later. Fails with ESRCH if the process or thread has
 /// ended, and with EINVAL if the kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
 }
 
 /// Duplicates a descriptor of the process behind `pidfd`. Fails with EPERM if Yama or the process's dumpable
 /// flag forbids it, EBADF if there is no such descriptor, and ESRCH if the process has ended.
 pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
@@ -325,7 +325,7 @@ pub fn voluntary_switches(pid: u32) -> Option<String> {
 /// Returns the user-mode CPU time of a process; None if the process has ended.
 pub fn user_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
+    // `utime` is the 12th field after the name, which ends at the last `)` (proc_pid_stat(5)).
     let ticks: u64 = stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse().ok()?;
     Some(Duration::from_nanos(ticks * TICK_NS))
 }
@@ -425,13 +425,13 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Sets the nice value of this process and its later children to -20, if this user may (`CAP_SYS_NICE`).
 pub fn raise_priority() {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
 /// Returns the nice value of the calling thread.
 pub fn nice() -> i32 {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 

@@ -134,7 +134,7 @@ fn handle(major: u32, minor: u32) -> u32 {
 
 /// Encodes the header (`struct tcmsg`) of a request about a queueing discipline of interface number `index`.
 fn header(index: u32, handle: u32, parent: u32) -> Vec<u8> {
-    // tcm_family and padding; tcm_ifindex, tcm_handle, tcm_parent, tcm_info
+    // One word for tcm_family and padding, then tcm_ifindex, tcm_handle, tcm_parent and tcm_info.
     words([0, index, handle, parent, 0])
 }
 
@@ -222,6 +222,6 @@ fn rate_32(byte_per_s: u64) -> u32 {
 /// Returns the payload of `TCA_STAB`: a `struct tc_sizespec` without a table, which only subtracts the
 /// Ethernet header from each packet's length.
 fn size_table() -> Vec<u8> {
-    // cell_log, size_log and cell_align; overhead, linklayer, mpu, mtu, tsize
+    // One word for cell_log, size_log and cell_align, then overhead, linklayer, mpu, mtu and tsize.
     attribute(TCA_STAB_BASE, words([0, OVERHEAD as u32, TC_LINKLAYER_ETHERNET.into(), 0, 0, 0]))
 }

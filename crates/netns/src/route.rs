@@ -148,13 +148,13 @@ impl RouteSocket {
     /// Encodes an address of an interface: returns a `struct ifaddrmsg` and the attributes that follow it.
     fn address(&mut self, interface: &str, address: IpAddr) -> Result<Vec<Vec<u8>>> {
         let (family, octets) = family_and_octets(address);
-        // ifa_family, ifa_prefixlen, ifa_flags, ifa_scope, ifa_index
+        // `struct ifaddrmsg`: ifa_family, ifa_prefixlen, ifa_flags, ifa_scope, and then ifa_index.
         let mut header = vec![family, octets.len() as u8 * 8, 0, libc::RT_SCOPE_UNIVERSE];
         header.extend(self.index(interface)?.to_ne_bytes());
         let mut message = vec![header, attribute(libc::IFA_LOCAL, octets)];
         if address.is_ipv6() {
-            // No other host has the address, so the kernel need not look for duplicates. A prefix route would
-            // lead out of the machine until there is a route to the address itself.
+            // No other host has the address, so the kernel need not look for duplicates. Until the address
+            // has its own route, a prefix route would send packets for the address out of the machine.
             message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | libc::IFA_F_NOPREFIXROUTE));
         }
         Ok(message)
@@ -213,7 +213,7 @@ impl RouteSocket {
 
 /// Returns a `struct ifinfomsg` for an interface number (0: no interface) with these flags.
 fn link_header(index: u32, flags: u32) -> Vec<u8> {
-    // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
+    // One word for ifi_family and ifi_type, then ifi_index, ifi_flags and ifi_change.
     words([0, index, flags, flags])
 }
 

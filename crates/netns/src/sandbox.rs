@@ -100,7 +100,7 @@ impl View {
     /// `/proc` shows the PID namespace of the process, if the kernel allows this.
     pub fn enter(&self) -> Result<()> {
         const STAGE: &str = "/tmp";
-        // In a new mount namespace, so that the waiting parent still sees the machine's files.
+        // Use a new mount namespace, so that the waiting parent still sees the machine's files.
         unshare(CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
         let real = |path| Some((path, fs::canonicalize(path).ok()?));
         let further: Vec<_> = self.files.iter().filter_map(real).collect();
@@ -248,7 +248,7 @@ pub fn guard_proc() -> Result<()> {
     for entry in fs::read_dir("/proc").doing(|| "reading /proc".into())?.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
-        // Metadata of the entry itself, because symbolic links lead to files of processes.
+        // `DirEntry::metadata` does not follow symbolic links, which lead to files of processes.
         let Ok(metadata) = entry.metadata() else { continue };
         let guarded = metadata.is_dir() || metadata.permissions().mode() & 0o222 != 0;
         if of_process || name == "sys" || metadata.is_symlink() || !guarded {
@@ -332,7 +332,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     // Masks out the flags, which are in the higher bits of a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };
     const NONE: u32 = u32::MAX;
-    // Without UNIX sockets, datagram pairs are forbidden too: such a socket can send to any address.
+    // Without UNIX sockets, forbid datagram pairs too: a socket of a pair can send to any UNIX address.
     let (family, pair) = if unix { (libc::AF_UNIX as u32, NONE) } else { (NONE, libc::SOCK_DGRAM as u32) };
     let program = [
         load(ARCH),
@@ -406,7 +406,7 @@ pub fn confine(command: &mut Command) {
             nix::unistd::write(&file, text.as_bytes())?;
         }
         for capability in 0.. {
-            // SAFETY: no pointers. After the last capability, the call fails with EINVAL.
+            // SAFETY: the call takes no pointers. After the last capability, it fails with EINVAL.
             if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } < 0 {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Reads `TCP_INFO` of other processes' sockets (`sock_diag`) while they are open, and at their destruction.
 //!
-//! This needs no privilege. Duplicates of the sockets would give `TCP_INFO` too, but delay their close.
+//! This needs no privilege. Duplicates of the sockets would also give `TCP_INFO`, but keep the sockets open.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
