@@ -152,7 +152,7 @@ impl View {
     }
 
     /// Permanently restricts the calling thread and its children to the files of this view (Landlock). Since
-    /// Linux 6.12, they also cannot signal other processes. Set `entered` after [`View::enter`], to permit
+    /// Linux 6.12, they can signal only each other. Set `entered` after [`View::enter`], to permit
     /// reading `/`, which then contains only this view's files. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let needed = [&SYSTEM[..], &DEVICES].concat();
@@ -385,7 +385,7 @@ fn restrict<'a>(
 }
 
 /// Confines the process that `command` starts to its own user and mount namespaces. Limits its memory and
-/// processes. It has no capabilities and cannot gain any (`no_new_privs`). Earlier mounts are locked
+/// processes. The process has no capabilities and cannot gain any (`no_new_privs`). Earlier mounts are locked
 /// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root in a nested user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
