@@ -60,7 +60,7 @@ pub struct Report {
     pub traffic: Traffic,
     /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
-    /// Growth of the network namespace's Fast Open counters during the command, by any process in it.
+    /// Growth of the network namespace's Fast Open counters during the command. Other processes count too.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,

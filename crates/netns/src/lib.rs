@@ -53,7 +53,7 @@ impl Error {
     }
 }
 
-/// An operation that can fail. Each operation whose errors callers match on has its own variant.
+/// An operation that can fail. Operations whose errors callers distinguish have their own variants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Operation {
     /// Creating the namespaces of a sandbox ([`namespace::enter_sandbox`]).
