@@ -43,9 +43,9 @@ from fastopen.pages.describe import registrable_domain, third_parties
 NAMED_MAX: Final = 4
 # Answers do not mention smaller changes of a kind of wait on the critical path, such as transfer.
 CHANGE_MIN_MS: Final = 1.0
-# Time saved in TCP handshakes counts as moved to TLS if TLS handshakes grow by at least this fraction of it.
+# If TLS handshakes grow by at least this fraction of the time saved in TCP handshakes, answers report this.
 MOVED_MIN: Final = 0.5
-# If the saving grows by less than this, in ms per ms of RTT, TFO saves less than one handshake in sequence.
+# If each ms of RTT adds less than this to the saving, in ms, TFO saves less than one handshake in sequence.
 HANDSHAKE_MIN: Final = 0.5
 # Waits for a free connection are not mentioned if they take a smaller fraction of the page load time.
 READY_MIN: Final = 0.01

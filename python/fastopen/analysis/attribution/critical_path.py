@@ -179,7 +179,7 @@ class _Walk:
             return holder
         if sent.wanted_ns is not None and sent.connection is not None:
             # With late binding (Chromium, fastopen's own client), a new connection carries the most urgent
-            # request. A request that loses it opens another one, but its wait for the first also counts.
+            # request. So `sent` may have waited for a handshake on a connection that another request got.
             under_way = self._connections.under_way(sent.connection, sent.queued_ns, sent.wanted_ns)
             for started_ns, established_ns in sorted(under_way, reverse=True):
                 self.back_to(Kind.QUEUEING, established_ns, sent.resource)

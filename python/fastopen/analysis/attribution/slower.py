@@ -30,13 +30,13 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this multiple of the faster load's segments.
+# Losses explain a slower load if its retransmitted segments exceed this multiple of the faster load's.
 MORE_LOST: Final = 1.25
 # If a direction of the link is busy for less than this fraction of a load, more bytes do not explain a delay.
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
-# Names of requests are cut to these lengths in sentences, and in figures and tables.
+# The maximum length of a request's name in sentences (NAME_LENGTH), and in figures and tables (LABEL_LENGTH).
 NAME_LENGTH: Final = 32
 LABEL_LENGTH: Final = 26
 
@@ -218,7 +218,7 @@ def reason_between(
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
     facts = {index: (was[index], now[index]) for index in on_path if index in was and index in now}
     slower_ns = after.plt_ns - before.plt_ns
-    # Without a resumed connection, the experiment may have no sessions at all.
+    # Tickets can run out only if there are any. This is certain only if a connection was resumed.
     resumed = any(one.tls is not None and one.tls.resumed for one in after.connections)
     if slower_ns > 0 and resumed and (late := _without_ticket(page, facts, slower_ns)):
         return late
@@ -299,7 +299,7 @@ def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """Return a clause about the response that delays the request `index` most in the slower load (`after`):
-    the response whose overlap in time with it grew most, compared with the faster load (`before`).
+    the response whose overlap in time with this request grew most since the faster load (`before`).
     Return "" if the delay is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
@@ -385,7 +385,7 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO (slower over a shorter RTT) have no improvement, so their increase is not ranked.
+    # Cells without TFO, which are slower than over a longer RTT, have no saving by which to rank them.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     where = f" {results.factors.preposition} {place}" if place else ""

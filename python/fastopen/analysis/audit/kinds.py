@@ -26,7 +26,7 @@ MEANING: Final[dict[Kind, str]] = {
     "duplicate": "the same cell appears twice, with different times",
 }
 
-# Kinds that are questions about a row and not faults, because loads can have such times.
+# Kinds that question a row without calling it a fault, because real loads can have such times.
 QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 

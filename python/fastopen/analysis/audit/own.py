@@ -32,7 +32,7 @@ def printed_rows(
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that depend on others, as the key share depends on TLS. They distinguish no rows.
+        # Leave out a column that follows from others, as the key share from TLS: it distinguishes no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )
@@ -73,7 +73,7 @@ def _first_flight(row: Mapping[str, str]) -> str:
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     words = row["transport"].split("+")
-    # Only https URLs use TLS, and the row does not show how many these are.
+    # Only https URLs use TLS, and the row does not show how many URLs are https.
     if row.get("security") == "recorded":
         return "tfo" if "tfo" in words else "tcp"
     # Resuming a session of TLS 1.2 saves one of two round trips.

@@ -24,13 +24,13 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
     ("cs244-2015", "44 resources over 7 domains"): (44, "the name of the page says so"),
 }
-# Published times are means of few loads, so an excess over a bound is reported only above this factor.
+# Published times are means of few loads, so a saving is reported only if it exceeds its bound by this factor.
 SLACK: Final = Decimal("1.02")
-# A larger factor for bounds that come from a load of the page at another RTT, which are less certain.
+# A larger factor for bounds from a load of the page at another RTT, because such bounds are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
-# The time of a load that only waits for round trips grows by the factor of the RTT. Noise may add half of it.
+# If a load only waits for round trips, its time is proportional to the RTT. Noise may add half of this time.
 GROWTH_MAX: Final = Decimal("1.5")
-# The load time that each ms of RTT adds may fall to this fraction by noise, because published loads are few.
+# Published loads are few, so noise alone may reduce the load time added by each ms of RTT to this fraction.
 SLOPE_MIN: Final = Decimal("0.5")
 
 

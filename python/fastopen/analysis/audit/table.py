@@ -17,8 +17,8 @@ from fastopen.common.files import read_text
 from fastopen.common.phrases import listed
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# Optional columns for more checks. published.csv does not have `pairs`, nor `requests` and `bytes` of a load.
-# Without the columns of FLIGHTS, the checks assume cleartext TCP, without and with TFO.
+# Optional columns for more checks. published.csv lacks `pairs`, and the `requests` and `bytes` of a load.
+# Without the columns in FLIGHTS, the checks assume that all connections use TCP in cleartext.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",
@@ -37,7 +37,7 @@ NUMBER_LENGTH_MAX: Final = 40
 
 # The minimum number of round trips from the start of a connection to the first byte of the response, by kind
 # of connection. A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes
-# two. TCP Fast Open (RFC 7413) saves TCP's handshake, early data (RFC 8446 2.3, RFC 9001 4.6) that of TLS.
+# two. TFO (RFC 7413) saves TCP's handshake. Early data (RFC 8446 2.3, RFC 9001 4.6) saves TLS's or QUIC's.
 FIRST_FLIGHTS: Final = {
     "tcp": 2,
     "tfo": 1,

@@ -122,7 +122,7 @@ def _change(
     was, now = before.attribution, after.attribution
     means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
     pieces, reason = _explained(runs, old, new)
-    # In virtual time, equally many loads with equal random numbers must be the same loads.
+    # In virtual time, two runs with equal numbers of loads and equal random numbers have the same loads.
     client = experiment.setups[old.cell.setup].client
     virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
     same_loads = virtual and basis is not Basis.SAMPLES and old.loads == new.loads

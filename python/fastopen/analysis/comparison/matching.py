@@ -18,7 +18,7 @@ from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
 Pairs = tuple[tuple[CellResult, CellResult], ...]
-# Arms are matched by name. Transports are not matched, because they depend on TLS, which is its own factor.
+# Arms are matched by name. Transports are not matched, because they depend on TLS, which is another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 

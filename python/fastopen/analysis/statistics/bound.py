@@ -32,8 +32,8 @@ class Bound:
     def beaten_by(self, improvement_percent: float | None) -> bool:
         """Return True if the saving exceeds `percent` by more than the tolerances SLACK_SHARE and SLACK_MS.
         In this case, something other than handshakes also became faster."""
-        # Both are medians of percentages of a pair's own load: if no pair saves more than its handshakes
-        # took, neither does the median.
+        # Both percentages are medians over pairs, relative to each pair's own load without TFO. So if no
+        # pair saves more than its handshakes took, the median saving does not exceed the bound.
         most = self.percent * (1 + SLACK_SHARE) + 100 * SLACK_MS / self.plt_ms
         return improvement_percent is not None and improvement_percent > most
 

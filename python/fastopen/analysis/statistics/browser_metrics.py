@@ -33,7 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return figures reported by browsers, keyed by cell index. Leave out cells whose settings yield none."""
+    """Return figures reported by browsers, keyed by cell index. Leave out cells without such figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

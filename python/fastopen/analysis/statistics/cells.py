@@ -23,8 +23,8 @@ from fastopen.runs import LoadRow
 
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
-# Outliers also lie at least this fraction of the median outside the quartiles, because most loads in an
-# emulated network differ only by a thousandth.
+# The distance of an outlier from the quartiles is also at least this fraction of the median. Loads in an
+# emulated network often differ by only 0.1 %, so three interquartile ranges may be a tiny distance.
 FENCE_SHARE_MIN: Final = 0.01
 # With fewer loads, no load counts as an outlier.
 FENCED_MIN: Final = 5
@@ -53,7 +53,7 @@ class CellResult:
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
     """The interval of the median improvement in percent, at the level `confidence`. If `varied`, the range of
-    the central 95 % of the samples, or of all if they are few. If `deterministic`, both ends are equal."""
+    the improvements (`range_of_samples` with 95 %). If `deterministic`, both ends are equal."""
     connections: int
     """The number of connections in all valid loads."""
     syn_data_connections: int
@@ -61,8 +61,8 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound on the saving, from the baseline's loads of the pairs, or from all its loads for the
-    baseline itself; None without such loads and over QUIC."""
+    """The upper bound on the saving, computed from the loads without TFO in all pairs or, for the baseline
+    itself, from all its valid loads. None without such loads, and None over QUIC."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -127,7 +127,7 @@ def summarise(
     vary: bool,
 ) -> list[CellResult]:
     """Return the result of each cell. Cells that differ only in the use of TFO belong to one comparison.
-    `unchanging` lists comparisons without randomness, such as packet loss. `asked` maps comparisons to their
+    `unchanging`: comparisons without random events such as losses. `asked` maps comparisons to their
     planned repeats. `vary` is True if each repeat samples uncertain inputs, such as RTTs."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
@@ -171,7 +171,7 @@ def _result(
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
-    # The spread of the pairs then shows the influence of the sampled inputs, not how certain the median is.
+    # If only inputs are random, the spread of the pairs shows their influence, not how certain the median is.
     varied = vary and without_chance
     if varied:
         interval = range_of_samples([*improvements.values()], 0.95)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fastopen.analysis.statistics.results import Results
 
-# With fewer pages, tables list each page, and correlations are too uncertain.
+# With fewer pages, tables list each page, and correlations are not reported, because they are too uncertain.
 PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
 # The number of resampled values in memory at once.

@@ -12,7 +12,7 @@ from fastopen.experiments import UNKNOWNS, Experiment, Factor, draw_of, treatmen
 
 # A factor decides only if it explains at least this fraction of the variance of the savings.
 SHARE_MIN: Final = 0.5
-# A factor does not decide if the median savings at its values differ by fewer percentage points.
+# A factor does not decide if the median savings at its values differ by fewer percentage points than this.
 SPAN_MIN: Final = 1.0
 # With fewer samples, rank correlations of 0.4 occur by accident.
 DRAWS_MIN: Final = 20
@@ -117,8 +117,8 @@ def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | Non
     drawn = {name: [getattr(draw, name) for draw in draws] for name in UNKNOWNS}
     varying = {name: values for name, values in drawn.items() if len(set(values)) > 1}
     correlations = {name: correlation(mid_ranks(values), saved) for name, values in varying.items()}
-    # Inputs are drawn independently, so their fractions of the variance add up. An input without any effect
-    # explains this fraction by accident.
+    # Inputs are drawn independently, so the fractions of the variance that they explain add up. `accident` is
+    # the fraction that an input without any effect explains by accident.
     accident = 1 / (len(savings) - 1)
     rest = max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in correlations.values()))
     return Sensitivity(correlations, rest)

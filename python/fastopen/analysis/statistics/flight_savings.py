@@ -42,7 +42,7 @@ class HandshakeKinds:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The page load time saved by shorter handshakes (resumed TLS, TFO or QUIC), and its upper bound."""
+    """The saving of page load time by shorter handshakes (resumed TLS, TFO or QUIC), and its upper bound."""
 
     baseline: int
     """The index of the cell with which this cell is compared. It has the same version of HTTP, except that

@@ -21,8 +21,8 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % confidence interval of the median; None for fewer than VALUES_MIN values. For fewer
     than FULL_MIN values, return their range, whose confidence is lower (`confidence_of`)."""
     # The range from the k-th smallest to the k-th largest value contains the median unless fewer than k
-    # values lie on one side of it. The ends lie between those of the two ranges whose probabilities enclose
-    # 95 % (Hettmansperger and Sheather 1986).
+    # values lie on one side of it. Interpolate between the narrowest range with at least 95 % probability
+    # and the next narrower range (Hettmansperger and Sheather 1986).
     size, ordered = len(values), sorted(values)
     if size < VALUES_MIN:
         return None

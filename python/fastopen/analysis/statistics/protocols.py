@@ -8,7 +8,7 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# Text by (all requests are encrypted, at least one request is encrypted).
+# Text for each (True if all requests are encrypted, True if at least one request is encrypted).
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
 """The protocol of a request: (True if it is encrypted, HTTP version, True if the recording names a version).

@@ -15,14 +15,14 @@ from fastopen.experiments import Comparison, PublishedCell, baseline_of, headlin
 
 # Improvements agree if they differ by at most this many percentage points.
 AGREE_POINTS: Final = 3.0
-# Rounding cannot explain a larger difference between the printed percentage and that of the printed times.
+# Rounding cannot explain a larger difference between the printed percentage and the one that the times give.
 PRINTED_POINTS: Final = 1.0
-# A handshake takes one RTT, and the request that waits for it at least another. So TFO saves at most half.
+# A handshake takes one RTT, and the request after it takes at least one. So TFO saves at most half of a load.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding about a published row, or about our measurement of it. Tables print the enum's values."""
+    """A finding about a published row, or about our result for this row. Tables print the enum's values."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"

@@ -43,7 +43,7 @@ class Results:
     published: dict[tuple[str, int], PublishedCell]
     """The published figures to compare with the measured results, for each page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Figures that browsers reported, keyed by cell index. Cells whose settings yield none are left out."""
+    """Figures that browsers reported, keyed by cell index. Cells without such figures are left out."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """Statistics of connections' first packets in each cell's first valid repeat, keyed by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
@@ -90,8 +90,8 @@ class Results:
         return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note below a table on savings that exceed their upper bound. `beaten`: the results with
-        such savings. If there are none, the note is empty."""
+        """Return a note on savings that exceed their upper bound, to print below a table. `beaten`: the
+        results with such savings. If there are none, the note is empty."""
         cells = list(beaten)
         if not cells:
             return ""
