@@ -247,8 +247,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return text on a change of page load time or of TFO's saving that was compared with a limit, and on the
-    change's interval. If the change is unknown, return the number of invalid loads of the second run."""
+    """Return the change of page load time or saving that `check` compared with a limit, and its interval, as
+    text. If the change is unknown, return the number of invalid loads of the second run."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

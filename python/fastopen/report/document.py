@@ -87,7 +87,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 def _cell(results: Results, result: CellResult) -> dict[str, Any]:
     cell = result.cell
     key = (cell.page, cell.network)
-    # An interval covers either the samples of inputs or the repeats.
+    # The interval is a range over samples of uncertain inputs, or a confidence interval over repeats.
     over = "draws" if result.varied else "repeats"
     exact = result.improvement_ci95 is None or result.deterministic
     correlated, published = sensitivity(results.experiment, result), results.published.get(key)

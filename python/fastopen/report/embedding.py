@@ -68,7 +68,7 @@ def library() -> str:
         script = _bundled()
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Another process may read the file at the same time.
+            # Replace the file atomically, because another process may read it at the same time.
             write_atomic(path, script)
         return script
 

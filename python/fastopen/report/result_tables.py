@@ -67,7 +67,7 @@ def page_grids(results: Results, page: str) -> list[Grid]:
 
 
 def first_grids(results: Results, pages: Sequence[str]) -> tuple[str, dict[str, Grid]]:
-    """Return the parts of the subtitle that all pages share, and the first table of each page without them.
+    """Return the parts of the subtitle that all pages share, and each page's first table without these parts.
     If there is only one page, its table keeps its subtitle."""
     grids = {page: page_grids(results, page)[0] for page in pages}
     parts = {page: grid.subtitle.split(PARTED) for page, grid in grids.items()}
@@ -121,7 +121,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     made = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
-        # A bound depends on the pairs of its arm. Prefer a bound that a saving exceeds, as findings name it.
+        # Each arm has its own bound. Prefer a bound that the arm's saving exceeds: findings name such bounds.
         ordered = (*(of_arm[arm.name] for arm in treatments_of(of_arm)), *of_arm.values())
         bound = min(ordered, key=lambda one: (one.bound is None, not one.beats_bound)).bound
         valid = [cell.loads - cell.invalid for cell in of_arm.values()]
@@ -297,8 +297,8 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note to print below a table of savings. It explains brackets that are ranges of samples, or
-    rows without brackets, which are single loads in deterministic virtual time. Empty if it has neither."""
+    """Return a note to print below savings. It explains brackets that are ranges of samples, or rows without
+    brackets, which are single loads in deterministic virtual time. Empty if the table has neither."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:

@@ -10,7 +10,7 @@
   const SPARE = 6;
   const MARKS_LEAST = 144;
   const MARKS_MOST = 760;
-  // The length of a line of a panel's title on a narrow page, in letters. The second is for shortened names.
+  // The letters that fit into a line of a panel's title on a narrow page, and if names are shortened as well.
   const TITLE_MOST = 36;
   const TITLE_LEAST = 22;
   document.documentElement.classList.add("scripts");

@@ -15,7 +15,7 @@ from fastopen.common.errors import unwritable
 from fastopen.common.files import write_atomic
 from fastopen.report.figures.style import PAPER
 
-# A placeholder for a chart's data, which Altair would check for seconds. `Figure.spec` adds the data.
+# A placeholder for a chart's data, because Altair takes seconds to check data. `Figure.spec` adds the data.
 ROWS: Final = alt.NamedData("rows")
 # The version of Vega-Lite that Altair writes, and that vl-convert and the scripts of a report must read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -89,7 +89,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
                 written.append(path)
     except OSError as error:
         if made:
-            with suppress(OSError):  # the folder has figures
+            with suppress(OSError):  # `rmdir` fails if the folder contains figures.
                 folder.rmdir()
         raise unwritable(folder, error) from None
     return written

@@ -38,9 +38,9 @@ FONT: Final = 15
 MOVING_STEP_MS: Final = 50
 """The shortest time between two pictures of an animation. It is a multiple of GIF's unit, 10 ms."""
 MOVING_MAX: Final = 1200
-"""The approximate maximum number of pictures in an animation. Longer ones show each picture for longer."""
+"""The approximate maximum number of pictures in an animation. Longer animations show each picture longer."""
 LAST_MS: Final = 3000
-"""How long an animation shows its last picture."""
+"""The time for which an animation shows its last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 

@@ -65,7 +65,7 @@ def _chart(rows: list[dict[str, Any]], x_title: str) -> Any:
     axis = alt.Axis(labelAngle=0, labelLimit=0)
     place = alt.X("x:N", sort=values, title=x_title, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
-    # Leave room for a mark above the highest bar, which would otherwise push up the panel's heading.
+    # Leave room for a mark above the highest bar. Otherwise, the mark would push up the panel's heading.
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
     room = alt.Scale(domainMax=top) if any(row["mark"] for row in rows) else alt.Scale()
     y = alt.Y("gain:Q", title=TITLE, scale=room)

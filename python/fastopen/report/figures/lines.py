@@ -56,7 +56,7 @@ def _rows(at: float | str, place: Place) -> Iterator[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], x_title: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw page load times of panel `title` into its chart `empty`. `rows`, `titles`: those of all panels."""
+    """Draw the panel `title` into its chart `empty`. `rows`, `titles`: the data and titles of all panels."""
     # Each panel has its own time scale, because load times differ most between pages.
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))

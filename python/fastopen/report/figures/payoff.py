@@ -15,7 +15,7 @@ from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples
 
 # The end of the axis, in percent of paths. In no study did a larger share of paths drop SYNs.
 MOST: Final = 25
-# Percent of access networks that fail in some way (Paasch, NANOG 67).
+# The percentage of access networks on which TFO fails in some way (Paasch, NANOG 67).
 FAILING: Final = 20
 VISITS: Final = 10
 LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")

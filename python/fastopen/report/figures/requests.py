@@ -36,7 +36,7 @@ SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# The number of charts in the cache. Making a chart takes 0.1 s. Figures that differ only in data share it.
+# The size of the cache of charts. Making a chart takes 0.1 s. Figures that differ only in data share a chart.
 CHARTS_KEPT: Final = 16
 
 

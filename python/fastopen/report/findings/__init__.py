@@ -35,7 +35,7 @@ class Finding:
 
 Find = Callable[[Results, str], Iterator[Finding]]
 Finder = tuple[int, Severity, Find]
-"""A function that yields the findings of a page, after the rank and the severity of its decorator `finds`."""
+"""The rank and severity given to the decorator `finds`, and the decorated function, which yields findings."""
 _FINDERS: Final[list[Finder]] = []
 
 

@@ -20,7 +20,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the time that a large TLS key share adds to loads of `page` behind a middlebox. Leave
     out middleboxes that do not change this time."""
     for (path, large, small, name), prices in grouped(_prices(results, page)).items():
-        # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
+        # Leave out middleboxes without effect: some affect only QUIC, and others affect only TCP.
         if all(broken is not None and round(broken - opened, 1) == 0 for opened, broken in prices):
             continue
         known = [broken for _, broken in prices if broken is not None]

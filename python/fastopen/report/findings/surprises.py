@@ -119,7 +119,7 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
             one
             for one in own
             if results.hello_beyond_syn(one)
-            # Connections in cleartext and lookups over TCP can save round trips all the same.
+            # TFO may still save round trips on cleartext connections, or in lookups over TCP.
             and one.saved_ms is not None
             and one.saved_ms < networks[one.cell.network].rtt_us / 2000
         ]

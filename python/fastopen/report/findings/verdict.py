@@ -184,8 +184,8 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def _interval(cells: Sequence[CellResult], sign: int = 1) -> list[str]:
-    """Return the hull of the intervals of the savings as text, such as `95 % interval +3.1 to +4.4 %`, in a
-    list, which is empty if nothing was random. `sign`: -1 for intervals of the time that TFO adds."""
+    """Return a list with the range that spans the savings' intervals, such as `95 % interval +3.1 to +4.4 %`.
+    The list is empty if nothing was random. `sign`: -1 for intervals of the time that TFO adds."""
     known = [cell for cell in cells if cell.interval is not None]
     if all(cell.deterministic for cell in known):
         return []
