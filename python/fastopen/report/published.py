@@ -19,7 +19,7 @@ from fastopen.report.shared_columns import factor_entry, known, time_in
 
 # The maximum number of implausible published savings in sentences: the largest ones.
 NAMED: Final = 3
-# If published PLTs, or their slopes over RTT, differ from ours by more than this factor, report it.
+# If published PLTs, or their slopes over RTT, differ from ours by more than this factor, report this.
 OTHER_LOAD: Final = 1.5
 
 # The short text of each label, for a terminal of 80 columns, and its meaning if the text does not show it.

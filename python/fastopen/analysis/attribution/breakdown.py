@@ -86,7 +86,7 @@ def attribute(
             _, client = loaded_with(results.experiment, cell, row.repeat)
             path = critical_path(results.pages[cell.page], record, client)
             if path is None:
-                # Only the origins observed this load. This is then true of all loads of the cell.
+                # Only the origins observed this load. The same holds for all other loads of the cell.
                 break
             taken[row.repeat] = Shown(record, path)
         if taken:

@@ -154,8 +154,8 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each property with the savings, the last of `columns`, in a row for
-    each resample. Each row of `weights` is a resample: the number of times that each page was drawn."""
+    """Return Spearman's correlation of each property with the savings (the last of `columns`). There is a row
+    for each resample. Each row of `weights` is a resample: the number of times that each page was drawn."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

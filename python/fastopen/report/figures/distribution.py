@@ -16,7 +16,7 @@ from fastopen.report.figures.style import arm_colour, arm_dash, arm_tooltip, zoo
 POINTS_MAX: Final = 200
 # With fewer loads, no distribution of page load times is drawn.
 LOADS_MIN: Final = 3
-# The smallest drawn spread, as a fraction of the fastest PLT. Less would look like a vertical line.
+# The smallest drawn spread, as a fraction of the fastest PLT. A smaller one looks like a vertical line.
 SPREAD_MIN: Final = 0.001
 # Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6
