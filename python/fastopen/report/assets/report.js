@@ -10,7 +10,7 @@
   const SPARE = 6;
   const MARKS_LEAST = 144;
   const MARKS_MOST = 760;
-  // The letters that fit into a line of a panel's title on a narrow page, and if names are shortened as well.
+  // The longest line of a panel's title on a narrow page, in letters: usually, and if names are shortened too.
   const TITLE_MOST = 36;
   const TITLE_LEAST = 22;
   document.documentElement.classList.add("scripts");
