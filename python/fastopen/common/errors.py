@@ -28,7 +28,7 @@ class InputError(Exception):
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
-class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
+class InputErrorGroup(InputError):  # noqa: N818  # named like ExceptionGroup
     """Several InputErrors, one on each line. `message`, `place` and `remedy` are those of the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
@@ -56,9 +56,9 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return the question `did you mean NAME?`, with `kind` before NAME, which is the entry of `known`
-    that is most similar to the unknown name `asked`, or those, up to eight, that begin with `asked`. Capitals
-    do not count. If no entry is similar, return `otherwise`."""
+    """Return the question `did you mean NAME?`, with `kind` before NAME. NAME lists the entries of `known`
+    that begin with the unknown name `asked`. If there are none, or more than eight, NAME is the entry that is
+    most similar to `asked`. Ignore capitals. If no entry is similar, return `otherwise`."""
     names = {name.lower(): name for name in known}
     begun = [name for name in names if asked and name.startswith(asked.lower())]
     least = 0.66 if asked.isalpha() and len(asked) < 5 else 0.7

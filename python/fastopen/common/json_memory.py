@@ -6,7 +6,7 @@ from typing import Any, Final
 
 # The limit on the memory of one decoded JSON text. The estimate for the largest record of a load is 158 MiB
 # (see runs/database.py), and for a page of 10,000 resources 20 MB. If every value is invalid, pydantic's
-# errors take up twice as much memory again.
+# errors take up twice as much memory in addition.
 MAX_BYTES: Final = 160 * 2**20
 # The maximum memory for one character of text, in bytes. In `[[[…]]]`, each pair of brackets becomes a list
 # with room for four values (88 bytes). `{"":[0]}` becomes an object, a list and a number (352 bytes).
@@ -19,7 +19,7 @@ _SIZES: Final = {"{": 232, "[": 88, ",": 72, '"': 30}
 # The bytes of a tuple of two values, and of a number.
 _TUPLE: Final = 56
 _NUMBER: Final = 32
-# `re.sub` makes an object for each piece between two strings, so texts with more quotes keep their strings.
+# Texts with more quotes keep their strings, because `re.sub` needs memory for each string that it removes.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
 

@@ -52,7 +52,7 @@ def span(values: Sequence[float], unit: str) -> str:
 
 
 def ends(percents: Sequence[float]) -> str:
-    """Format the range of percentages with signs, such as `-0.3 to +3.7 %`, or `+3.7 %` if both are equal."""
+    """Format a range of percentages with signs: `-0.3 to +3.7 %`, or `+3.7 %` if both ends are equal."""
     return f"{' to '.join(dict.fromkeys(map(with_sign, (min(percents), max(percents)))))}{NBSP}%"
 
 
@@ -89,7 +89,7 @@ def size(count: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """Format a count with its noun, `one` or plural `many` (default: `one` + s): `1 host`, `1,200 hosts`."""
+    """Format a count with its noun: `1 host`, `1,200 hosts`. The plural `many` is by default `one` + s."""
     number = f"{round(count, 1):,}".removesuffix(".0")
     return f"{number} {one if number == '1' else many or one + 's'}"
 

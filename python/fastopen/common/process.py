@@ -14,7 +14,7 @@ from fastopen.common.closing import interrupts_held_back
 from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
-# The environment of a program. None: a minimal one, or for `output_of`, that of this process.
+# The environment of a program. None: a minimal environment, or for `output_of` this process's environment.
 Environment = Mapping[str, str] | None
 # Environment variables that child processes inherit. Others may affect compilers or the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
@@ -39,7 +39,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 def errors_in(log: Path) -> str:
     """Return up to three lines of a build log that explain why the build failed, joined by ` | `: the first
     compiler errors, otherwise the last other errors, otherwise the last lines."""
-    # Errors of make, such as "Error 2" for each folder, explain less than the compiler's.
+    # The compiler's errors explain more than the errors of make, such as "Error 2" for each folder.
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]

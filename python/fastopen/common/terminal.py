@@ -54,7 +54,7 @@ LAYOUTS: Final = (
 )
 # A column of merged settings is at least this wide, in characters, unless its texts are shorter.
 WORDS_MIN: Final = 9
-# Footnote numbers replace the columns of settings only if these are wider than this in total.
+# Footnote numbers replace the columns of settings only if their total width exceeds this, in characters.
 COLUMNS_MIN: Final = 8
 # If space is short, longer names are broken into several lines.
 NAME_MIN: Final = 20
