@@ -8,13 +8,13 @@ from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
+# Due to rounded times and several clocks, a request may seem to start this long before its redirect ended.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_WAIT_MS = 30_000.0
 # Types of resources that are always parts of a page, never the page itself.
 PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# The Referer of only one request may be a frame whose own Referer is missing, instead of a page.
+# If a URL is the Referer of only one request, it may be a frame whose own Referer is missing, not a page.
 _LEAST_REFERRERS: Final = 2
 
 
@@ -24,7 +24,7 @@ def link_chains(entries: Sequence[Exchange]) -> None:
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
-            # The target of a redirect has its method, or GET. HEAD never becomes GET.
+            # After a redirect, clients keep the method or change it to GET, but they never change HEAD.
             targets = by_url.get(entry.location, ())
             _follow(entry, (e for e in targets if e.wants_content == entry.wants_content))
         elif entry.is_preflight:

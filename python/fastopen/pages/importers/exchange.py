@@ -214,11 +214,11 @@ class HarPage:
     on_load: float | None = None
     """Time of the load event, in ms since the start of the page."""
     inspector_clock: bool = False
-    """True if `on_load` counts from the start of the recording instead of the page."""
+    """True if `on_load` counts from the start of the recording, not from the start of the page."""
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network (format: a job's `network`) if fastopen recorded the page over it without TFO."""
+    """The emulated network of the recording, as in a job's `network`, if fastopen recorded it without TFO."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the HAR."""
     exchanges: list[Exchange] = field(default_factory=list)

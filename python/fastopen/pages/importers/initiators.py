@@ -17,7 +17,7 @@ from fastopen.pages.references import UrlIndex, find_reference
 _CLOCK_SLACK_MS: Final = 1.0
 # A document's parser makes requests until this long after the document has arrived. Later, scripts do.
 _PARSING_MS: Final = 50.0
-# If a parser makes a request this long after its document has arrived, it waited for a script or stylesheet.
+# A parser that makes a request this long after its document has arrived waited for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _TEXTS_IN_MEMORY: Final = 32
@@ -153,7 +153,7 @@ class InitiatorResolver:
     def _inferred(self, index: int, entry: Exchange, frame: int) -> int:
         if entry.referer is not None:
             named = self._resolve(entry.referer)
-            # Except for documents, only stylesheets, modules and workers are the Referer of their requests.
+            # Apart from documents, browsers send only stylesheets, modules and workers as the Referer.
             if named is not None and self._entries[named].type in _BLOCKING:
                 return named
         document = self._entries[frame]
@@ -180,7 +180,7 @@ class TextIndex:
     def naming(self, index: int) -> tuple[int, float] | None:
         """Find a response text that contains the URL of the entry `index`. Return the index of the text's
         entry, and the URL's end as a fraction of the text's length. Return None if no text has the URL."""
-        # Prefer the text that arrived last before the entry started, then the first that was arriving then.
+        # Search the texts that had arrived when the entry started, latest first, then those still arriving.
         entry = self._entries[index]
         self._searches += len(self._owners)
         owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of.get(index, ())

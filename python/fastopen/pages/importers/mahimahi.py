@@ -25,7 +25,7 @@ from fastopen.pages.recording import BodyStore, ImportedPage
 # A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
-# Strings are declared as bytes, and enumerations as numbers: these are encoded alike, but accept any value.
+# Declares strings as bytes, and enumerations as numbers, which have the same encoding but accept any value.
 _SCHEMA: Final = """
 name: "fastopen/http_record.proto" package: "MahimahiProtobufs" syntax: "proto2"
 message_type {

@@ -139,7 +139,7 @@ def http_exchange(
     if body_is_empty(method, status):
         body, lost_body_bytes = None, None
     coding = coerce.header(lower_got, "content-encoding") or ""
-    # Browsers pass decoded bodies to archivers. Some archivers keep the field, others rename it.
+    # Browsers pass decoded bodies to archivers. Some archivers keep Content-Encoding, others rename it.
     sent_as = coding or coerce.header(lower_got, _RENAMED_CODING) or ""
     text = None
     if body is not None and sent_as and not is_coded(body.read(_BEGINNING_BYTES), sent_as):

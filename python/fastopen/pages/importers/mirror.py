@@ -115,7 +115,7 @@ def _files(host: Path, inside: Path) -> list[tuple[Path, Path]]:
         budget.work(budget.NAME_STEPS)
         if path.is_file() and path.resolve().is_relative_to(inside):
             every.add(path)
-    # With -E, `.orig` replaces `.html`.
+    # With -E, wget saves the original of `a.html` as `a.orig`, not as `a.html.orig`.
     saved = (path for path in every if path.suffix == ".orig")
     pairs = ((path.with_suffix(suffix), path) for path in saved for suffix in ("", ".html"))
     copies = {original: path for original, path in pairs if original in every}
@@ -194,8 +194,8 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """Return the URL of the exchange for a URL in a reference; None if the mirror lacks the file. wget
-        may have added a suffix to the file's name, or replaced the name by the MD5 of path and query."""
+        """Return the URL of the exchange to which `url` leads; None if the mirror lacks its file. wget may
+        have added a suffix to the file's name, or replaced the name by the MD5 of path and query."""
         key = _key(url)
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")

@@ -17,7 +17,7 @@ from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_
 from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
-# If a request seems to start at most this long before the previous response ended, it started afterwards.
+# A request may seem to start up to this long before the previous response on its connection has ended.
 _OVERLAP_SLACK_MS: Final = 2.0
 # Processing of more than this is due to a timer or the user.
 _SLOW_MS: Final = 2000.0
@@ -35,7 +35,7 @@ _EXPLAINED_SHARE: Final = 0.5
 
 
 def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: str) -> ImportedPage:
-    """Return the page of the exchanges of `head`, which have times. Raises InputError for too many."""
+    """Build a page from `head.exchanges`, which have times. Raises InputError if there are too many."""
     check_size(len(head.exchanges), place)
     ordered, document = in_order(head.exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document, notes)
@@ -76,7 +76,7 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
     plt_ms = None if load_at is None else load_at - ordered[0].at.start
     if event_ms > _MAX_EVENT_MS:
         notes.add("event", int(event_ms))
-        # A load of the page cannot reproduce the recorded page load time.
+        # With less processing than recorded, a page load cannot reproduce the recorded page load time.
         event_ms, plt_ms = _MAX_EVENT_MS, None
     return page_of(
         ordered,
@@ -245,7 +245,7 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
 
     # The load event never fires before the document has arrived.
     moments = {moment for moment in starts if moment >= ends[exchanges[0]]} | {load_at}
-    return max(moments, key=lambda moment: (-against(moment), moment))  # the last of the best
+    return max(moments, key=lambda moment: (-against(moment), moment))  # on a tie, the last
 
 
 def _us(ms: float) -> int:

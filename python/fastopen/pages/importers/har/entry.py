@@ -81,7 +81,7 @@ def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Write
     mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), got)
     sizes = sizes_of(entry, url, method, status, guessed)
     if sizes.body_bytes <= 1:
-        # The first byte is also the last, so the time after it was spent in the browser, not in the network.
+        # A body of 0 or 1 bytes ends at its first byte. Any time after that was spent in the browser.
         times.end = times.first_byte
     of_type = kinds.type_of(url, mime, sent, recorded)
     location = coerce.text(entry.response.get("redirectURL")) or coerce.header(got, "location")
@@ -172,7 +172,7 @@ def _connection_id(raw: Mapping[str, Any]) -> str | None:
     for key in ("connection", "_socket"):
         value = raw.get(key)
         known = isinstance(value, (str, int)) and not isinstance(value, bool)
-        if known and (name := str(value).strip()) not in ("", "0", "-1"):  # Chrome: 0 for none
+        if known and (name := str(value).strip()) not in ("", "0", "-1"):  # Chrome writes 0 for none
             return name
     return None
 
@@ -219,8 +219,8 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     lasted = coerce.milliseconds(raw.get("_load_ms"))
     asked = coerce.milliseconds(raw.get("_created"))
     if not asked or asked > sent:
-        # Entries before about 2019 lack `_created`. 0 and -1: a step did not happen. A step that ended over
-        # 5 ms before the next step belongs to a connection that was opened ahead of time.
+        # Entries before about 2019 lack `_created`. A time of 0 or -1 means that the step did not happen. If
+        # a step ended over 5 ms before the next step, the connection was opened ahead of time.
         asked = sent
         for name in ("ssl", "connect", "dns"):
             started, ended = (coerce.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))

@@ -193,12 +193,12 @@ def _body(entry: HarEntry, notes: Notes) -> int:
     named = (coerce.size(size) for size in (entry.response.get("bodySize"), entry.raw.get("_objectSize")))
     recorded = next((size for size in named if size or (size == 0 and empty)), None)
     encoded = _is_encoded(entry.response_headers)
-    # If both sizes are equal, they are the decompressed size (waterfall-tools) or the compressed size
-    # (WebPageTest). The length of the recorded content shows which.
+    # If the sizes of body and content are equal, both are the decompressed size (waterfall-tools) or the
+    # compressed size (WebPageTest). The length of the recorded content shows which.
     unpacked = encoded and recorded == whole
     if recorded is None or (unpacked and entry.text is not None and entry.text.length == whole):
         return _guessed_body(entry, length, whole, notes)
-    # Chrome's size includes the compressed headers of HTTP/2. Chunked bodies have no Content-Length.
+    # Chrome's body sizes include compressed HTTP/2 headers. Without Content-Length, use the content's size.
     if length is not None and length < recorded and (unpacked or recorded <= length + 4096):
         return length
     if whole and not encoded and whole < recorded <= whole + 4096:

@@ -20,7 +20,7 @@ from fastopen.pages.recording import ImportedPage
 
 # A HAR's page may seem to start up to this long after its document.
 _PAGE_SLACK_MS: Final = 10.0
-# A document begins another page load only after this long without requests. Scripts insert frames sooner.
+# Only a document after this long without requests begins another page load. Earlier, it may be a frame.
 _IDLE_MS: Final = 5_000.0
 # Maps reasons to leave out entries (keys of notes.SENTENCES) to texts for the error if no entry is left.
 _REASONS: Final = {
@@ -263,5 +263,5 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
 def _source(log: Mapping[str, Any], first: object) -> str:
     makers = (coerce.mapping(log.get(key)) for key in ("creator", "browser"))
     names = (f"{coerce.text(one.get('name'))} {coerce.text(one.get('version'))}".strip() for one in makers)
-    by = ", ".join(filter(None, dict.fromkeys(map(coerce.label, names))))  # Firefox is creator and browser
+    by = ", ".join(filter(None, dict.fromkeys(map(coerce.label, names))))  # Firefox writes its name twice
     return coerce.source_of("HAR", by, coerce.text(coerce.mapping(first).get("startedDateTime")))

@@ -43,7 +43,7 @@ class Scanner:
         self._whole = False
         # Characters read so far.
         self.characters = 0
-        # Position of the text in memory: number of lines before it, and of characters before it in its line.
+        # Start of the text in memory: number of lines before it, and of characters before it in its line.
         self._lines = 0
         self._columns = 0
 
@@ -59,7 +59,7 @@ class Scanner:
             message = f"one of its values is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self.place, remedy)
         size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
-        # is_too_much does not need to estimate the memory of a text of at most LITTLE characters.
+        # Keep the text within LITTLE characters if possible: is_too_much is slow only for longer texts.
         if PIECE <= json_memory.LITTLE - len(kept) < size:
             size = json_memory.LITTLE - len(kept)
         piece = self._read(size)
