@@ -22,12 +22,12 @@ MAX_UNPACKED_BYTES: Final = 2**30
 # Size limit of one JSON value (a HAR entry with its body), archive member, or file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "raise --max-unpacked if you trust the file"
-# Limit of searched text in bytes. A search runs at some GB/s. Its fixed cost counts as _SEARCH_BYTES.
+# Maximum number of bytes to search, at some GB/s. The fixed cost of a search counts as _SEARCH_BYTES bytes.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step takes some 3 us. Each file may use a step for each 512 bytes of the input's limit: by default, 6 s.
+# A file gets one step for each 512 bytes of the input's limit: by default 2**21 steps of 3 us, some 6 s.
 _BYTES_A_STEP: Final = 512
-# Values that are read from a file may use an eighth of the input's limit: by default 128 MiB of memory.
+# Values parsed from a file may take up an eighth of the input's limit in memory: by default 128 MiB.
 _KEPT_SHARE: Final = 8
 # Steps charged for each entry of a HAR, record of an archive, or file of a folder.
 ENTRY_STEPS: Final = 100

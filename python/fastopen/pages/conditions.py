@@ -17,7 +17,7 @@ from fastopen.common.errors import InputError, any_of, did_you_mean
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
 Reader = Callable[[Facts], Any]
-# Longer than any condition that a person writes, and short enough for the parser's stack.
+# Maximum length of a condition: more than a person writes, and not too much for the parser's stack.
 LENGTH_MAX: Final = 2000
 EXAMPLE: Final = "write it like 'connections > 20 and hosts < 50'"
 

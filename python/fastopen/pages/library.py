@@ -30,7 +30,7 @@ HAR_SUFFIXES = (".har", ".har.gz")
 MAX_LIST_CHARACTERS = 16 * 2**20
 # Common Log Format and similar formats: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
-# JSON in a call of a function, which pages load as a script: `onInputData({"log": ...`.
+# JSON in a function call, in a file that pages load as a script: `onInputData({"log": ...`.
 _JSONP = re.compile(r"\s*[\w$.]{1,99}\s*\(\s*[{\[]")
 # Maps the first bytes of compressed files (not gzip) to remedies. A `.warc.zst` may begin with a dictionary.
 _COMPRESSED = {
@@ -220,7 +220,7 @@ def _load_list(text: str, path: Path, library: Paths, lenient: bool) -> list[Imp
     if not problems or (lenient and found):
         _warn_of(problems)
         return found
-    if len(problems) == 1 or not any("://" in entry for entry, _ in entries):  # perhaps no list of URLs
+    if len(problems) == 1 or not any("://" in entry for entry, _ in entries):  # perhaps not a list of URLs
         raise problems[0]
     urls_of = {place: entry for entry, place in entries}
     named = [f"{urls_of[one.place]} ({one.place.rpartition(': ')[2]})" for one in problems]

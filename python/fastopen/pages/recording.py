@@ -138,7 +138,7 @@ class Recording:
     up_bit_per_s: int | None = None
     """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network (format: a job's `network`) if fastopen recorded the page over it without TFO."""
+    """The emulated network of the recording, as in a job's `network`, if fastopen recorded it without TFO."""
 
 
 @dataclass(frozen=True)

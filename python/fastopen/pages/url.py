@@ -15,7 +15,7 @@ _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]{{2,45}}\])\Z")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# Browsers treat an escaped dot in such segments as a dot.
+# Browsers treat `%2e` as a dot in the segments `.` and `..` of a path.
 _DOT: Final = re.compile(r"%2e", re.IGNORECASE)
 _DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")

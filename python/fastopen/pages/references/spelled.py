@@ -24,7 +24,7 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
     in the text, or None if the text does not contain it, or if the search would exceed the input's limit.
 
     The text may contain the URL without its scheme, its host or its query, relative to `base`, or escaped."""
-    # Queries, and advertisers' parameters after `;`, change from load to load. Scripts assemble host names.
+    # Queries and `;` parameters differ between loads, and scripts may add the host, so texts may lack them.
     last = _in_every_spelling(url)
     if last is not None and last not in text:
         return None
@@ -79,7 +79,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """An index of `urls` that quickly finds the ones that may be in a text, even if relative or escaped."""
+    """An index of `urls` that quickly finds the URLs that a text may contain, even if relative or escaped."""
 
     # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
@@ -89,7 +89,7 @@ class UrlIndex:
     def candidates_in(self, text: bytes) -> list[int]:
         """Return the indices in `urls` of all URLs that the text may contain, in ascending order."""
         budget.work(len(text) // _BYTES_A_STEP)
-        # Any text may contain a URL without a word.
+        # URLs without a word have the key b"". Any text may contain such a URL.
         words = self._with_word.keys() & {b"", *text.translate(_SPACES_BETWEEN).split()}
         return sorted(chain.from_iterable(self._with_word[word] for word in words))
 
