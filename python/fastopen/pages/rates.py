@@ -62,8 +62,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 def _running_sum(events: Sequence[tuple[float, float]]) -> Callable[[float, Bisect], float]:
-    """Return a function that takes a time, and sums the amounts of all `events` (time, amount) up to it. Its
-    second argument, bisect_right or bisect_left, includes or excludes events at exactly that time."""
+    """Return a function of a time that sums the amounts of all `events` (time, amount) up to this time. The
+    function's second argument, bisect_right or bisect_left, includes or excludes events at this time."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

@@ -62,7 +62,7 @@ def decoded(text: str) -> Any:
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
     """Return the header fields with names in lower case, and without pseudo-headers such as `:status`."""
-    # Chrome joins fields of the same name (Set-Cookie) with line feeds. In some HARs, sizes are numbers.
+    # Chrome joins fields of the same name (Set-Cookie) with line feeds. Some HARs have numbers as values.
     return [
         (name.strip().lower(), line.strip("\r"))
         for name, content in pairs

@@ -175,7 +175,7 @@ class Exchange:
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
     """Cached by chains.py: an earlier exchange in the chain of `before` links, and the steps back to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """For a preflight: the request that it precedes, whose recorded initiator becomes the preflight's."""
+    """For a preflight: the request that follows it. The preflight gets the request's recorded initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
     """Counts of guesses about this exchange. Each page that contains the exchange gets these notes."""
 

@@ -259,7 +259,7 @@ class _Servers:
         self._entries = entries
         self._times = times
         self._up = head.up_bit_per_s
-        # Calibration over a known network subtracts the time on the link, so `thinking` need not.
+        # If the network is known, calibration subtracts the time on the link, so `thinking` need not.
         self._filled = None if head.network is not None else link_bit_per_s(times, _WINDOW_MS)
         self._reached = achieved_bit_per_s(times, _WINDOW_MS)
 

@@ -277,7 +277,7 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
             own_phrase and not entry.raw.get("serverIPAddress")
         ):
             return "internal"
-    # Playwright's route.fulfill, and Safari's responses by service workers and local overrides.
+    # Playwright marks answers of route.fulfill. Safari marks those of service workers and local overrides.
     fetched = coerce.text(entry.raw.get("_fetchType")).lower()
     if entry.raw.get("_wasFulfilled") is True or fetched in ("service worker", "inspector override"):
         return "mocked"
