@@ -31,7 +31,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Convert a finite number or numeric string (WebPageTest) to a float. Otherwise return None."""
+    """Convert a finite number, or a numeric string as in WebPageTest HARs, to a float; otherwise None."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

@@ -74,7 +74,7 @@ def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPa
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     mirror = _Mirror(Notes(), BodyStore())
     inside = folder.resolve()
-    # Without host folders (`wget -nH`), the mirror's folder has the name of the host, if it can be one.
+    # Without host folders (`wget -nH`), use the name of the mirror's folder, if a host can have this name.
     own_name = inside.name if _is_host(inside.name) else "mirror.example"
     files = [
         (f"{scheme}://{host.name if host != folder else own_name}/", host, path, content)

@@ -40,7 +40,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
     try:
         with zipfile.ZipFile(path) as container:
             names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
-            # Browsertrix zips the WACZs of a crawl, and Playwright a HAR with its bodies in separate files.
+            # Browsertrix zips the WACZs of a crawl. Playwright zips a HAR together with files of its bodies.
             inner = [n for n in container.namelist() if n.lower().endswith((".har", ".wacz"))]
             if not names and len(inner) == 1 and inner[0].lower().endswith(".har"):
                 return _har(container, inner[0], str(path), lenient)

@@ -156,7 +156,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
     pages = [_har_page(page, str(number), writer) for number, page in enumerate(listed)]
     pages = pages or [HarPage(ref) for ref in dict.fromkeys(refs) if ref is not None] or [HarPage("")]
     by_id = grouped((page.id, page) for page in pages)
-    # The first of several pages with the same start is last, so that bisection finds it.
+    # Of pages with the same start, the HAR's first comes last here, so that bisection finds it.
     in_time = sorted((page for page in reversed(pages) if page.started is not None), key=_start)
     in_time_by_id = grouped((page.id, page) for page in in_time)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):

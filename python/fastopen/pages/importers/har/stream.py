@@ -21,7 +21,7 @@ _OBJECT: Final = re.compile(r'\{\s*"')
 # Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# A failed attempt to find the next entry costs one step of the budget for this many characters.
+# A failed attempt to parse an entry after damage costs one step of the budget per this many characters.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
