@@ -1,4 +1,4 @@
-"""Handle requests to `fastopen browse`. Respond only to requests with the access token in URL or cookie.
+"""Handle requests to `fastopen browse`. Refuse those without the access token in the URL or the cookie.
 
 Other sites cannot read the responses, because their scripts' requests lack the token. Checking the Host
 header prevents DNS rebinding. Other sites cannot show the pages in a frame. Inline scripts do not run."""

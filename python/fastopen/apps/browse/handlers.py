@@ -327,7 +327,7 @@ async def runs_compared(at: Guarded) -> None:
         return
     asked = [parse_limit(text) for text in filter(None, limits.split(","))]
     for name in names:
-        at.kept.find(name)  # an unknown name must not wait until the other run was read
+        at.kept.find(name)  # reject an unknown name before a run is read
     before, after = [await at.kept.side(name) for name in names]
 
     def compared() -> Markup:

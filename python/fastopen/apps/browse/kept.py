@@ -20,7 +20,7 @@ from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folder
 from fastopen.runs.database import FILE
 
 Result = TypeVar("Result")
-# Threads that read runs share one interpreter lock: more threads make each request slower and none faster.
+# The number of threads that read runs. They share the interpreter lock, so more would only delay requests.
 THREADS: Final = 4
 
 
@@ -46,7 +46,7 @@ class WorkerThreads:
             return await asyncio.wrap_future(ended)
 
 
-# The numbers of large and small values in the cache. The figures of 100,000 loads take 100 MB.
+# The maximum numbers of large and of small values in the cache. The figures of 100,000 loads take 100 MB.
 LARGE_KEPT: Final = 6
 SMALL_KEPT: Final = 10_000
 

@@ -15,7 +15,7 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The time left is estimated from the times at which this many latest loads started.
+# The number of latest loads from whose start times the time left is estimated.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 
@@ -155,7 +155,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Return a row of the export table `table` as names and values. Omit load number and empty values."""
+    """Return a row of the export table `table` as names and values, without load number and empty values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

@@ -1,1 +1,1 @@
-"""Test a kernel's TCP Fast Open with packetdrill's scripts, and check that fastopen's evidence agrees."""
+"""Test a kernel's TCP Fast Open with packetdrill's scripts, and compare fastopen's evidence with them."""

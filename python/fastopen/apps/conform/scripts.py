@@ -59,7 +59,7 @@ class Script:
 
     def syn_data_acked(self) -> int:
         """Return the number of handshakes in the script whose SYN-ACK acknowledges all data of the SYN."""
-        # The SYN may be retransmitted without data before the SYN-ACK in the other direction. SYNs that cross
+        # A SYN with data may be retransmitted without the data before the SYN-ACK is sent. SYNs that cross
         # (simultaneous open) are not Fast Open in Linux.
         acked = 0
         ends: dict[str, set[int]] = {"<": set(), ">": set()}
@@ -118,8 +118,8 @@ def _add_set_sysctls(folder: Path) -> None:
     (folder / SET_SYSCTLS).chmod(0o755)
 
 
-# Known failures by the script's name without its folder: a part of packetdrill's message, the first version
-# of Linux on which the script fails, and the reason.
+# Known failures, keyed by the script's name without its folder: a part of packetdrill's message, the first
+# version of Linux on which the script fails, and the reason.
 KNOWN: Final = {
     "client-ack-dropped-then-recovery-ms-timestamps": (
         "tcp_window: expected: 256",

@@ -21,9 +21,9 @@ FIRST: Final = Path("include/linux/compiler-version.h")
 # A small object file. Its source is compiled with the same flags as most files.
 SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
-# For files that are compiled with this macro, gcc ignores the precompiled header: kernel/headers.h tests it.
+# kernel/headers.h tests this macro, so that files compiled with it do not use the precompiled header.
 PLAIN: Final = "FASTOPEN_PLAIN"
-# Macros with the name of the compiled file. gcc ignores a precompiled header if macros in it have new values.
+# Macros with the compiled file's name. gcc ignores a precompiled header that was made with other values.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
 # The folders in which to search source files for macros that precede the headers (see _plain).
 PLACES: Final = (
@@ -74,7 +74,7 @@ FILES_ABOUT: Final = 650
 def prepare_names(tree: Path) -> bool:
     """Change the source's makefile so that gcc can use a precompiled header. Call this before anything is
     compiled. Return False, without a change, if the makefile is not as expected."""
-    # Define macros with the compiled file's name after the first header, or gcc ignores the precompiled one.
+    # Define macros with the file's name after the first header. Otherwise gcc ignores the precompiled header.
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
     text = (tree / FLAGS).read_text(encoding="utf-8")
@@ -184,10 +184,10 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some files of some versions may not compile with these shortcuts. The second make compiles such
-        # files without them, and also those files whose flags had LIGHTLY.
+        # Some files may not compile with the precompiled header or LIGHTLY. The second make compiles these
+        # files without both. It also compiles all files again whose flags had LIGHTLY.
         done = make_linux([*command, LIGHTLY, "--keep-going", "linux"])
-        # gcc ignores an empty header. With its old time, make does not build objects that used it again.
+        # gcc ignores an empty header. Keep its time, so that make does not rebuild the objects that used it.
         header = tree / f"{FIRST}.gch"
         before = header.stat()
         header.write_bytes(b"")

@@ -67,7 +67,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
     """Boot the kernel with `program` as init, which sleeps for ten virtual minutes. Return its output."""
     words: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
-    # Both streams are one, because the last lines give the reason if the boot fails.
+    # Merge both output streams, because the last lines give the reason if the boot fails.
     command = ["sh", "-c", 'exec "$0" "$@" 2>&1', *words]
     started = time.monotonic()
     try:

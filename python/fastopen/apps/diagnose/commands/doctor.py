@@ -42,7 +42,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of checking a requirement of fastopen on this machine. `remedy` is the fix if not `ok`."""
+    """The result of checking if this machine meets a requirement. `remedy` is the fix if `ok` is False."""
 
     name: str
     ok: bool

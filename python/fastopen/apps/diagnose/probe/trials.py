@@ -61,7 +61,7 @@ def target_of(text: str) -> Target:
 
 def greeting(target: Target) -> bytes:
     """Return the first bytes to send to the server: a TLS ClientHello, or a HEAD request for http."""
-    # They have no side effects, so the server may get them twice (RFC 7413, section 2.1).
+    # Neither message has side effects, so the server may get it twice (RFC 7413, section 2.1).
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host

@@ -134,12 +134,12 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
         says = f"AttemptFails counted {attempts} of {opened} connections: refused, or never answered"
         todo = "fastopen probe HOST shows if the server refuses all, or the path refuses SYNs with data"
         # A few refused connections are normal. Behind a path that refuses SYNs with data, at least half of
-        # them fail, also if programs connect again without TFO.
+        # them fail, even if programs then connect again without TFO.
         yield Observation("refused", 2 * attempts >= opened, says, named("rst-syn-data"), todo)
     elif again:
         says = f"{again} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
-        # TCPFastOpenActiveFail grows when a SYN-ACK arrives, or when the client gives up after two minutes.
+        # TCPFastOpenActiveFail may grow later: when a SYN-ACK arrives, or after two minutes without one.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Observation("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
