@@ -19,7 +19,7 @@ from fastopen.contract.client_kinds import CHROMIUM
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize
 
-# Frames of other sites stay in the page's process, so that the page's session reports their requests.
+# With the first two, frames of other sites stay in the page's process, whose session reports their requests.
 ARGUMENTS: Final = (
     "--disable-features=IsolateOrigins,site-per-process",
     "--disable-site-isolation-trials",

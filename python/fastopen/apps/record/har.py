@@ -163,7 +163,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
     size = len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
-    # A browser does not keep all bodies, for example of broken pictures. Then use the size on the wire.
+    # Chromium discards some bodies, for example of broken pictures. Use the size on the wire for these.
     content: dict[str, Any] = {"size": size or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text

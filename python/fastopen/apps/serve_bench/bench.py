@@ -35,7 +35,7 @@ from fastopen.pages.model import page_of_hosts
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
 SIZE_MAX_BYTES: Final = 100_000_000
-# Each cold transaction needs a client address that the server does not know. A world has at least this many.
+# Cold transactions need client addresses that the server does not know. A world has at least this many.
 COLD_MAX: Final = 60_000
 
 ArmName = Literal["off", "cold", "warm"]
@@ -48,7 +48,7 @@ ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] |
     "cold": ("tfo", "cold"),
     "warm": ("tfo", "warm"),
 }
-# The time limit of a load, in real time. To emulate a second of virtual time can take much longer.
+# The time limit of a load, in real time. Emulating a virtual second can take many real seconds.
 TIMEOUT_US: Final = 3_600_000_000
 # The allowed error of the RTT that a world measures. In real time, other programs can delay packets.
 RTT_TOLERANCE_US: Final = 5000

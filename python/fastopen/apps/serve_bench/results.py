@@ -103,9 +103,9 @@ def segments(record: TransactionsRecord) -> float | None:
 @dataclass(frozen=True)
 class CellRow:
     """The results of a server benchmark with one combination of settings (`cell`). `records` maps the
-    number of each repeat to its result, if it is valid. `baseline` does so for the same settings without TFO;
-    it is empty if `cell` itself is without TFO. `repeats` is the number of results, valid or not. `reasons`
-    maps each kind of invalid result to the number of such results and the detail of the first one."""
+    number of each repeat to its result, if it is valid. `baseline` has the valid results of the same
+    settings without TFO, and is empty if `cell` is without TFO. `repeats` counts the results, valid or not.
+    `reasons` maps each kind of invalid result to the number of such results and the detail of the first."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -143,8 +143,8 @@ class CellRow:
 
     @property
     def each(self) -> dict[str, BenchFigure | None]:
-        """Return the medians over all repeats of figures of each answered transaction, keyed as in the JSON
-        document; None if no value is known."""
+        """Return figures per answered transaction, keyed as in the JSON document. Each is the median over all
+        repeats; None if no repeat has a value."""
         records = self.records.values()
         return {
             "segments": figure(map(segments, records)),
@@ -276,8 +276,8 @@ def _records(
     Append the description of each emulated network to `worlds`. Raises MachineError if a job cannot run."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         records, again = [], set()
-        # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
-        # sockets and memory of all its namespaces, and a flood leaves many.
+        # In virtual time, each job runs in its own, newly booted kernel. A kernel counts orphaned sockets and
+        # memory of all its namespaces together, and a SYN flood leaves many such sockets.
         for event in engine.run_together(([job] for job in jobs), {}):
             if isinstance(event, TransactionsDone):
                 records.append(event.record)

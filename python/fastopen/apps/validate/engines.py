@@ -129,7 +129,7 @@ class EngineComparison(TwoTimes):
             one.syn_data_connections / max(one.connections, 1)
             for one in (self.host, self.virtual, self.program_link)
         ]
-        # On the host, timing decides if a load uses a late connection. Less than one per load may differ.
+        # In real time, timing decides which late connections carry requests. Allow less than one per load.
         if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
             return "evidence differs"
         return ""

@@ -32,7 +32,7 @@ from fastopen.workflows.run import Watch
 # This command's names for network options of `fastopen run`, for the recorded load and for predicted loads.
 FROM: Final = SettingSource("", lambda one: "--from" if one.name == "rtt" else f"--from-{one.name}")
 TO: Final = SettingSource("", lambda one: "--to" if one.name == "rtt" else f"--to-{one.name}")
-# Valid loads by client, index of the network, and arm.
+# Valid loads, keyed by client, index of the network, and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 

@@ -93,9 +93,9 @@ def _complain(target: Console, message: object) -> None:
 
 class CommandError(MachineError):
     """Raised if a command cannot be run, or if the Rust program that supervises it was killed. `code` is the
-    exit code to end with: 126 or 127, as with env(1), 3 if this machine is at fault, or SUPERVISOR_LOST. In
-    virtual time, `signal` is the last signal, such as SIGINT, that this process got before the supervisor was
-    killed, to end by instead."""
+    exit code to end with: 126 or 127, as with env(1), 3 if this machine is at fault, or SUPERVISOR_LOST. If
+    `signal` is not None, end by this signal instead. In virtual time, it is the last signal that this process
+    got before the supervisor was killed, such as SIGINT."""
 
     def __init__(self, message: str, remedy: str, code: int, number: int | None = None) -> None:
         super().__init__(message, remedy)

@@ -14,7 +14,7 @@ IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
-# A key of the report's `not_helped`, which maps reasons why calls went on without TFO to the number of calls
+# A key of `not_helped` in the report, which maps each reason for calls without TFO to their number
 # (crates/intercept/src/supervisor.rs).
 MULTIPATH: Final = "its socket uses Multipath TCP"
 COLUMNS: Final = {
