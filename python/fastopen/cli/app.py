@@ -23,7 +23,7 @@ app = Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib import metadata  # which takes 12 ms, so only here
+        from importlib import metadata  # imported here because this takes 12 ms
 
         echo(f"fastopen {metadata.version('fastopen')}")
         raise Exit

@@ -41,7 +41,7 @@ class Commands(TyperGroup):
         self.commands = _OnDemand(dict.fromkeys(modules()))
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return a context for parsing arguments; `help` begins them as `--help` ends them. Raises InputError
+        """Return a context for parsing `args`. Treat `help COMMAND` as `COMMAND --help`. Raises InputError
         for an unknown option."""
         with _converted_usage_errors():
             asked = [*args[1:], HELP] if args[:1] == ["help"] else args

@@ -54,7 +54,7 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command that refuses to read an option twice. If it has `first_options`, its `--help` shows only
+    """A command that does not accept an option twice. If it has `first_options`, its `--help` shows only
     these, and `--help TOPIC` shows the options of a topic."""
 
     first_options: Sequence[str] = ()
@@ -65,7 +65,7 @@ class TopicCommand(TyperCommand):
             _use_own_notation(one)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
-        """Return the words of the usage line after the command's name: `[OPTIONS] RUN [INPUT...]`."""
+        """Return the words of the usage line after the command, such as `[OPTIONS] RUN [INPUT...]`."""
         arguments: list[Any] = [one for one in self.params if one.param_type_name == "argument"]
         return ["[OPTIONS]", *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)]
 
@@ -159,7 +159,7 @@ TyperArgument.display_type_rich = placeholder  # type: ignore[assignment,method-
 
 
 def _use_own_notation(param: Any) -> None:
-    """Name an argument in capitals, and write the default of a parameter as the texts of others do."""
+    """Name an argument in capitals, and append a default to the parameter's help text: `(default: 5)`."""
     if param.param_type_name == "argument":
         param.metavar = param.metavar or param.name.upper()
     usual = param.opts[0].lstrip("-") if getattr(param, "secondary_opts", ()) else param.default

@@ -25,7 +25,7 @@ from fastopen.experiments import (
 from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import WORDS, choice
 
-# The headings of factors' options in help, by the part of a job that a factor changes.
+# The headings of factors' options in help, keyed by the part of a job that the factors change.
 OPTION_PANELS: Final = {
     "network": "Network",
     "client": "Client",

@@ -41,7 +41,7 @@ class _StandardOutput(io.FileIO):
         except BrokenPipeError:
             raise  # Click handles it
         except OSError as error:
-            self.failed = True  # Python writes the rest again when it exits
+            self.failed = True  # ignore the write that Python repeats at exit
             raise unwritable("standard output", error) from None
 
 

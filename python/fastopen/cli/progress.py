@@ -18,7 +18,7 @@ SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
 # The smallest estimated duration of a run that is printed, in seconds: before the run, or in a warning.
 ANNOUNCED_S: Final = 60.0
-# A run is known to be long only after this many loads and seconds.
+# The numbers of loads and seconds after which the estimated duration is reliable enough for a warning.
 PACE_LOADS: Final = 5
 PACE_AFTER_S: Final = 5.0
 # A warning is printed if a run takes longer than the printed duration by at least this factor.

@@ -122,8 +122,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results.
 
-        `named` lists the settings that the user gave. `--quick` keeps their values, and may drop values of
-        other settings, by default of none. `others` are further fields of RunOptions."""
+        `named` lists the settings whose values `--quick` keeps, because the user gave them; by default,
+        all in REDUCIBLE. `others` are further fields of RunOptions."""
         check_label(self.label, "--label")
         check_plot(plot=self.plot, json=self.json)
         if self.no_keep:

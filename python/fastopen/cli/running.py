@@ -36,7 +36,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# The reasons for repeating a load, in words, by the kind of the invalid load.
+# The reasons for repeating a load, in words, keyed by the kind of invalid load.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",

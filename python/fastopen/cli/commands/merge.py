@@ -30,7 +30,7 @@ def command(
     """Merge the shards of an experiment into one run, and print its results.
 
     Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged."""
-    found: dict[Path, Path] = {}  # the shards, by their resolved path, without duplicates
+    found: dict[Path, Path] = {}  # the shards without duplicates, keyed by resolved path
     for text in folders:
         place = find_run(text)
         runs = run_folders(place)
