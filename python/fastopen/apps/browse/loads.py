@@ -15,7 +15,7 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The number of latest loads from whose start times the time left is estimated.
+# The number of latest loads whose start times give the estimate of the time left.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 

@@ -185,7 +185,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
         # Some files may not compile with the precompiled header or LIGHTLY. The second make compiles these
-        # files without both. It also compiles all files again whose flags had LIGHTLY.
+        # files without either. It also recompiles all files whose flags had LIGHTLY.
         done = make_linux([*command, LIGHTLY, "--keep-going", "linux"])
         # gcc ignores an empty header. Keep its time, so that make does not rebuild the objects that used it.
         header = tree / f"{FIRST}.gch"

@@ -129,7 +129,7 @@ class EngineComparison(TwoTimes):
             one.syn_data_connections / max(one.connections, 1)
             for one in (self.host, self.virtual, self.program_link)
         ]
-        # In real time, timing decides which late connections carry requests. Allow less than one per load.
+        # In real time, chance decides if late connections carry requests: less than one a load may differ.
         if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
             return "evidence differs"
         return ""

@@ -39,7 +39,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
     """The page load time over the network `after` with the arm `arm`: measured in Chromium, and predicted.
-    The prediction is a load by `client`, over `after`, of the page as recorded over the network `before`."""
+    To predict it, `client` loads the page over `after`, from its recording over the network `before`."""
 
     page: str
     before: Network
