@@ -16,7 +16,7 @@ from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
-# The smallest estimated duration of a run that is printed, in seconds: before the run, or in a warning.
+# The smallest estimated duration of a run, in seconds, that is printed before the run or in a warning.
 ANNOUNCED_S: Final = 60.0
 # The numbers of loads and seconds after which the estimated duration is reliable enough for a warning.
 PACE_LOADS: Final = 5
