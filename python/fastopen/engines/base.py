@@ -31,7 +31,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """A job's emulated network is ready and was measured. `raw` is the JSON text of `record`."""
+    """The end of a job's setup: its network is ready and was measured. `raw` is the JSON text of `record`."""
 
     record: WorldRecord
     raw: str

@@ -58,7 +58,7 @@ class ExecutorEngine:
         """Run jobs as `Engine.run` does, on the executor's workers. If a worker dies, run its jobs again. At
         the end, wait for running tasks, which cannot be cancelled, and discard their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
-        # A task is a sequence of jobs, and the number of workers that were lost while they ran exactly these.
+        # Pairs of a task (a sequence of jobs) and the number of workers that were lost while they ran it.
         waiting = deque((task, 0) for task in batches(jobs, AHEAD * self.parallel))
         running: dict[Future[list[Sent]], tuple[Sequence[Job], int]] = {}
         try:
@@ -112,7 +112,7 @@ def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
         raise
     except (BrokenExecutor, CancelledError) as error:
         raise _lost(error) from None
-    except Exception as error:  # any error of the executor about a failed task
+    except Exception as error:  # an executor may report a dead worker by any exception
         return (), f"{type(error).__name__}: {error}"
 
 
@@ -132,7 +132,7 @@ def _event(sent: Sent) -> Iterator[Event]:
         yield sent
 
 
-# The `first_core` of each task in turn, so that the tasks of this worker spread over its cores.
+# Yields the `first_core` of the next task, so that the tasks of this worker are spread over its cores.
 _turn = itertools.count(os.getpid())
 
 
@@ -172,5 +172,5 @@ def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
 
 
 @lru_cache(maxsize=4)
-def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # a replaced program is read again
+def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # the time is part of the cache's key
     return program_digest(program)

@@ -14,7 +14,7 @@ from fastopen.engines.kernels import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files to build the virtual engine's kernel. `config` has its options. `unused` lists source files
+    """The files to build the virtual engine's kernel. `config` has the options. `unused` lists source files
     not to unpack. `trial` is a C program that tests a new kernel. `headers` is a header to precompile."""
 
     config: Path

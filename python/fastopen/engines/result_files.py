@@ -106,7 +106,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield all files, also temporary ones, except the contradictory results in the folder `disputed`."""
+        """Yield all files, also temporary ones, but no file in `disputed`, the folder of unusable results."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
@@ -141,7 +141,7 @@ class RemoteFiles:
         except ValueError as error:
             fault = _said(error).replace("Protocol not known:", "unknown protocol")
             raise InputError(fault, url, "use a folder, or a URL such as s3://BUCKET/DIR") from None
-        except Exception as error:  # any error of a protocol's implementation
+        except Exception as error:  # implementations of protocols raise errors of any type
             raise MachineError(f"{url} cannot be reached: {_said(error)}", "check its settings") from None
         self._root = self._root.rstrip("/")
         self.place = url.rstrip("/")
@@ -161,7 +161,7 @@ class RemoteFiles:
             try:
                 self._system.pipe_file(path, data, mode=mode)
             except FileNotFoundError:
-                # Some services need real folders. A bucket is not created, since its name may be misspelled.
+                # Some services need existing folders. Do not create a bucket: its name may be misspelled.
                 folders = [path[:end] for end, char in enumerate(path) if char == "/" and end]
                 for folder in folders[1:]:
                     with suppress(FileExistsError, NotImplementedError):
@@ -204,7 +204,7 @@ def _os_errors() -> Iterator[None]:
         yield
     except OSError:
         raise
-    except Exception as error:  # of a library for a remote file system, such as s3fs
+    except Exception as error:  # libraries such as s3fs raise errors of their own
         raise OSError(_said(error)) from None
 
 

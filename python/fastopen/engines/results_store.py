@@ -136,13 +136,13 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Parse the first line of a result's file. Return `Result.maker`, the digest of the rest of the file, and
-    the numbers of inputs and of records. Raises DamagedResultError if the line is invalid."""
+    """Parse the first line of a result's file. Return (`Result.maker`, digest of the rest of the file,
+    number of inputs, number of records). Raises DamagedResultError if the line is invalid."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
-    if not rest[1].isalnum():  # because it is printed
+    if not rest[1].isalnum():  # commands print the maker, so refuse control characters
         raise DamagedResultError("has an invalid head")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 

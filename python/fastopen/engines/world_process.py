@@ -82,7 +82,7 @@ class WorldProcess:
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
         """Process `data`, read from the pipe `descriptor` of the program's stdout or stderr. Return the
-        events that the data reports. Whole lines of stdout restart the timeout at `now` (time.monotonic)."""
+        events that the data reports. Each line of stdout restarts the timeout at `now` (time.monotonic)."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -105,7 +105,7 @@ class WorldProcess:
 
     @property
     def over(self) -> bool:
-        """Return True if the program finished its jobs, reported an error, or wrote invalid or no output."""
+        """Return True if the program ended its jobs, reported an error, timed out or wrote invalid data."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:

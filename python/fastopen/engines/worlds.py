@@ -32,8 +32,8 @@ WORLD_ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 # The maximum number of jobs in one kernel.
 TOGETHER: Final = 40
-# The minimum number of requests in one kernel, if all cores have work. Starting a kernel takes as long as
-# about 500 requests.
+# A kernel runs at least this many requests on average, unless TOGETHER or the number of cores requires more
+# kernels. Starting a kernel takes as long as about 500 requests.
 WORTH_A_START: Final = 5000
 
 
@@ -238,8 +238,8 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the last events of a job: each page load whose id is in `missing`, reported as invalid because of
-    `reason`, and the job's end. `reason` is None if the job is complete."""
+    """Yield the last events of a job: an invalid page load for each id in `missing`, with `reason` in its
+    record, and then the job's end. `reason` is None if the job is complete."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(
@@ -269,7 +269,7 @@ class VirtualEngine(WorldEngine):
     Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
     page loads. The order of jobs does not change their results."""
 
-    # A kernel stays on one core: one of its processes runs at a time, and waking one elsewhere is slower.
+    # Each kernel stays on one core: only one of its processes runs at a time, and switching cores takes time.
 
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
