@@ -32,8 +32,8 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
     the servers recorded the load, return the total time in which any handshake was in progress."""
     # A request can wait for its initiator, and for a handshake in progress on any connection to its origin
     # (late binding). If its connection carries one request at a time, it can wait for the previous request.
-    # On a new connection, it can wait for the end of a request that lets the client open it (browsers limit
-    # their number of connections), and then for the handshake.
+    # If its connection is new, it can wait for the handshake and, before that, for another request to end:
+    # browsers limit the number of connections, and may open the next one only when a request has ended.
     if record.seen_at == "origins":  # The record does not show which requests depend on each other.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     connections = Connections(record, handshake)

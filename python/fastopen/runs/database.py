@@ -64,7 +64,7 @@ STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
 """The number of steps of SQLite's virtual machine that a query for one load or job may take."""
 STEPS_A_CALL: Final = 10_000  # between two calls of SQLite's progress handler
-# All rows of a query may have this many times the bytes of the file, because they repeat names stored once.
+# The rows of a query may be this many times as large as the file, because they repeat names stored once.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
@@ -130,7 +130,7 @@ class Limits:
                 if any(isinstance(one, str) and json_memory.is_too_much(one) for one in texts):
                     raise damaged("a text in it needs too much memory", str(self._folder))
                 yield row
-        except UnicodeDecodeError:  # SQLite's message about a damaged schema
+        except UnicodeDecodeError:  # in SQLite's message about a damaged schema
             raise damaged("a text in it is not UTF-8", str(self._folder)) from None
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
@@ -278,7 +278,7 @@ def writing(place: str) -> Iterator[None]:
         message = f"{place}: the run cannot be written: {error}"
         remedy = "free some space there, raise ulimit -f, or use another folder"
         raise MachineError(message, remedy) from None
-    except sqlite3.DatabaseError as error:  # rows that contradict each other
+    except sqlite3.DatabaseError as error:  # a new row contradicts stored rows
         raise damaged(error, place) from None
 
 
@@ -340,7 +340,7 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
         if mode != "wal":
-            # Changing the mode writes a page. If the process were killed meanwhile and left a journal on the
+            # Switching to WAL writes a page. If the process were killed meanwhile and left a journal on the
             # disk, readers without write permission could not read the file. So keep the journal in memory.
             database.execute(WITHOUT_JOURNAL)
             database.execute("PRAGMA journal_mode = WAL")

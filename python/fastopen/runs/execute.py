@@ -18,7 +18,7 @@ from fastopen.runs.store import RunStore, attempts_for
 
 # A run stops if this many loads of an arm are invalid for the same reason, and no load of the arm is valid.
 INVALID_ALIKE: Final = 3
-# Loads that the machine disturbed are repeated in rounds. They do not stop a run before this round.
+# Loads that the machine disturbed are repeated in rounds. Such loads stop a run only from this round on.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 # The assumed time of the next round of repeats, as a multiple of the time that the last round took.
@@ -185,8 +185,8 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """Maps the id of a load, which all loads with one use of TFO share, to None if a load with this id was
-    valid, or else to a dict from the id of each job to page, setup and kinds of invalidity of its load."""
+    """Maps the id that all loads of an arm share to the arm's invalid loads: a dict from job ids to the page,
+    setup and kinds of invalidity of the job's load. Maps it to None if any load of the arm was valid."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     faults: dict[str, str | None] = field(default_factory=dict)
@@ -258,7 +258,7 @@ class _Execution:
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
         """Record a finished load. Raise _HopelessError if all finished loads with this use of TFO are invalid
-        for the same reason. There must be at least INVALID_ALIKE of them, from all pages and setups."""
+        for the same reason. These must be at least INVALID_ALIKE loads, and cover every page and setup."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None

@@ -206,7 +206,7 @@ class Merging:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return messages on incomplete runs, and shards or jobs in no run; empty if no load is missing."""
+        """Return messages on incomplete runs and on shards or jobs in no run. Empty if no load is missing."""
         return tuple(self._missing()) if self.done < self.loads else ()
 
     def _missing(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ from fastopen.runs.database import damaged
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 3
-# Keys in which runs of one experiment may differ: texts for people, and page names (digests are compared).
+# Keys in which runs of one experiment may differ: texts for people, and pages, which `check_same` compares.
 NOT_COMPARED = {"title", "source", "notes", "pages"}
 
 

@@ -18,7 +18,7 @@ SQL_ORDERS: Final[dict[Order, str]] = {
 }
 PACKETS: Final = "packets"
 PACKETS_ENDING: Final = "pcapng"
-# Enough for the largest capture of the program that emulates networks (crates/world/src/capture/mod.rs).
+# The maximum size of a packet file that is read. No capture is larger (crates/world/src/capture/mod.rs).
 PACKETS_MAX_BYTES: Final = 256 * 2**20
 
 

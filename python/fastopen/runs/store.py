@@ -43,7 +43,7 @@ class DiskSync:
 
     If the machine stops before the flush, the last loads are lost, and resuming the run repeats them."""
 
-    # In virtual time, a load takes no longer than a flush does. So flushing must not delay the run.
+    # In virtual time, a flush can take as long as a load, so the run must not wait for it.
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)

@@ -21,7 +21,7 @@ _EXPORTED: Final = re.compile(rf"({'|'.join(TABLES)})\.(parquet|csv)|\d{{3,}}-.+
 
 
 def is_exported(path: Path) -> bool:
-    """Return True if `path` is a regular file whose name fastopen gives to exported files."""
+    """Return True if `path` is a regular file with a name that exports use for their files."""
     return path.is_file() and not path.is_symlink() and _EXPORTED.fullmatch(path.name) is not None
 
 

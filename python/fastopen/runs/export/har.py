@@ -92,7 +92,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time in ns at which a request was queued or, if unknown, began; None if it never began."""
+    """Return the first known time of a request in ns: queued, connecting or sent. None if it never began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -118,7 +118,7 @@ def _timings(
         timings["dns"] = _ms(looked_up[1] - max(looked_up[0], queued))
         timings["blocked"] = _ms(opened - queued) - timings["dns"]
     if opened is not None and connected is not None:
-        # A request in the SYN or in early data is sent during the handshake, whose rest is part of `wait`.
+        # A request in the SYN or in early data is sent during the handshake. `wait` includes the rest.
         ready = connected if tls is None else max(connected, tls["secured_ns"])
         ready = ready if sent is None else max(min(ready, sent), connected)
         timings["connect"] = _ms(ready - opened)
@@ -146,7 +146,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return the `response` of a HAR entry. Its status is 0 if no response arrived, as browsers write it."""
+    """Return the `response` of a HAR entry. As in browsers' HARs, its status is 0 if no response arrived."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -171,12 +171,12 @@ def _connection(connection: Mapping[str, Any], addresses: Mapping[str, str]) -> 
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # HAR requires a unique id of the connection. Browsers also write a number.
+    # HAR 1.2 defines `connection` as a unique string. Like browsers, write a number into it.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """Return the resource that caused the request for `resource`, as Chromium writes it into a HAR."""
+    """Return the `_initiator` of a HAR entry in Chromium's form: the cause of the request for `resource`."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]
