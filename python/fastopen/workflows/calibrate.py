@@ -133,7 +133,7 @@ def calibrated(
         try:
             _search([*group.values()], engine, within_s, watch)
         except (InputError, MachineError) as error:
-            # A run will report the same error. Commands that only show the page do not need the engine.
+            # Do not raise the error: commands that only show pages need no engine, and a run will report it.
             for place in group:
                 pages[place] = _noted(imported[place], f"{AS_IMPORTED}: {error.message}")
             continue

@@ -12,16 +12,16 @@ from fastopen.pages import load_chosen
 from fastopen.workflows.run import Watch, run_in_memory
 
 FILE: Final = "expected.csv"
-KERNEL: Final = "linux-source-7.3 7.3.4-1~bpo13+1"  # with which tools/expected_tables.py made FILE
+KERNEL: Final = "linux-source-7.3 7.3.4-1~bpo13+1"  # used by tools/expected_tables.py to make FILE
 COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load the experiment's pages once in virtual time, over each network with each setup (client, servers),
-    with and without TFO, at most `jobs` networks at once. Return times in ns (None: no valid load). Key
-    ("experiment", "page", "0", "1", "warm"): network 0, setup 1, warm cookies. Call `watch` at each event."""
+    """Load each page of the experiment once in virtual time over each network with each setup and arm, up to
+    `jobs` networks at once. Return load times in ns (None: no valid load), with keys such as ("experiment",
+    "page", "0", "1", "warm") for network 0, setup 1 and warm cookies. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     plan = make_plan(asked, [one.page for one in load_chosen(asked.pages, asked.corpus)], "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
@@ -50,7 +50,7 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
 
 
 def both_kernels(name: str | None) -> str:
-    """Return text on the kernels of the expected and measured times. `name`: the user's choice of kernel."""
+    """Describe the kernels of the expected and measured times. `name` is the user's choice of a kernel."""
     own = kernels.find(name).manifest
     cause = "" if f"{own.source} {own.source_version}" == KERNEL else " (another kernel is the likely cause)"
     return f"expected on {KERNEL}, measured on {own.source} {own.source_version}{cause}"

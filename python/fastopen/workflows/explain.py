@@ -27,13 +27,13 @@ from fastopen.workflows.predicted import CellTimes
 FULL_REQUESTS: Final = 150_000
 # Else, after this many requests (half a minute on two cores), it tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000
-# Such a search, with fits, takes about this many times the requests of the rigs with one property.
+# Such a search, including fits, takes ROUNDS times as many requests as all rigs with one condition, roughly.
 ROUNDS: Final = 4
 # Processor time of a request in virtual time, in seconds.
 REQUEST_S: Final = 0.0008
-# Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
+# Number of further rigs that a search loads at once after it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
-# A search tries neighbours of the best rig, and others among this number of rigs with the fewest properties.
+# Apart from neighbours of the best rig, a search tries only this many rigs, those with the fewest conditions.
 RIGS_MAX: Final = 50_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
@@ -54,8 +54,8 @@ def explain(
     emulated at once. `watch` receives the number of finished page loads and the number planned so far.
     `known` contains times of earlier loads, by default those in the user's cache folder. Raises InputError if
     conditions are invalid or no figures are published, MachineError if no kernel for virtual time exists."""
-    # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
-    # Then load the neighbours of the best rig, which have one property more, less, or with another value.
+    # Begin with the rig without conditions, the rig of all conditions with a source, and each rig with one
+    # condition. Then load the neighbours of the best rig: they add, remove or change one condition.
     full, _ = estimate(space, jobs=jobs)
     cells, program, kernel = space.base_cells(), find_program(), kernels.find()
     known = KnownTimes(maker_of(program, kernel)) if known is None else known
@@ -67,10 +67,10 @@ def explain(
         one_less = (tuple(other for other in best if other != one) for one in best)
         new = search.untried((*space.neighbours(best), *one_less))
         if not new:
-            # If no neighbour is better, one that differs in several conditions of a page may be.
+            # No neighbour is better, but a rig that differs in several conditions of one page may be.
             new = search.untried(space.page_neighbours(best))
         if not new and (full or search.requests < SEARCH_REQUESTS):
-            # If none is better, another rig may be. Those with few properties come first.
+            # If none of these is better, try the other rigs, those with few conditions first.
             new = [*islice(search.candidates, AT_ONCE)]
     return Explained(space, cells, tuple(search.tried.values()), published_findings(cells), search.loads)
 
@@ -159,7 +159,7 @@ class RigSearch:
             cells = self.space.cells_of(row.page.name)
             fitted = {cell for network, cell in cells if network in row.fitted_to}
             self._loaded[key] = {cell: row.times(network) for network, cell in cells}, fitted
-        # Other rigs whose pages were all loaded for rigs with the same properties need no loads of their own.
+        # A candidate needs no loads if each of its pages was already loaded under the same conditions.
         free = {rig: keys for rig, keys in self.candidates.items() if self._loaded.keys() >= {*keys}}
         for rig, keys in (new | free).items():
             self.candidates.pop(rig, None)
@@ -197,7 +197,7 @@ class RigSearch:
                 row.take_fit(self._fits[key])
 
     def measure(self, rows: Sequence[PageOnRig]) -> None:
-        """Load pages without and with TFO. Set mean times and, if fitted, the client's processing time."""
+        """Load pages without and with TFO. Set mean times and any fitted processing time of the client."""
         asked = (
             (row, network, arms, DRAWS)
             for row in rows
@@ -219,7 +219,7 @@ class RigSearch:
         jobs: dict[str, Job] = {}
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
-                # A rig may change nothing of a page's jobs. They would have the same results, so one runs.
+                # Different conditions may lead to equal jobs. Run only one of them: their results are equal.
                 key = self.known.key(job) or f"{len(self._counted)}.{len(jobs)}"
                 jobs.setdefault(key, job.model_copy(update={"id": key}))
                 places[key].append((row, network, of_load))

@@ -59,7 +59,7 @@ class Tried:
 @dataclass(frozen=True)
 class Explained:
     """The result of a search for the test conditions ("rig") that best explain the published figures in
-    `cells`. `findings` maps these figures to the doubts of `fastopen audit` about their times, if any."""
+    `cells`. `findings` maps figures to the findings of `fastopen audit` on their times, if any."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -115,7 +115,7 @@ class Explained:
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. Each
-        prediction ignores the page's own results. With only one page, it has no results to build on."""
+        prediction uses only published results of other pages. With one page, there are none to use."""
         return self._validation.correct(whole_pages=True)
 
     def predicted_gained(self, one: Property) -> int:
@@ -147,9 +147,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results with which the measured saving agrees only with, or only without, the
-        test condition `one`. An item is (published result, measured saving in percent without any condition,
-        measured saving under only `one`). The list is empty if `one` was not tried by itself."""
+        """Return the published results whose saving is reproduced either under only the condition `one`, or
+        under none, but not in both cases. An item is (published result, measured saving in percent under no
+        condition, measured saving under only `one`). The list is empty if `one` was not tried by itself."""
         base, alone = self.base, self.of((one,))
         if alone is None:
             return []

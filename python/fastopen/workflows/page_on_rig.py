@@ -143,7 +143,7 @@ class PageOnRig:
             fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
             more, larger = _limited_ratio(wanted_slope, slope), _limited_ratio(wanted_fixed, fixed)
             if slow:
-                # The client's time does not depend on the rates.
+                # The difference between two rates, unlike the fixed time, does not contain the client's time.
                 slower = 1 if wanted_slow[0] > wanted_short else -1
                 larger = _limited_ratio(slower * (wanted_slow[0] - wanted_short), slower * (slow[0] - short))
         else:
@@ -165,8 +165,8 @@ class PageOnRig:
         return self.reproduction.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set `added_ms`, the client's processing time, if it is fitted: over one network, the published load
-        time without TFO (`off_ms`, in ms, keyed by network index) minus the measured one, at least 0."""
+        """Set `added_ms`, the client's processing time, if it is fitted: the published minus the measured
+        load time without TFO over one network, at least 0. `off_ms` maps networks' indices to such times."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -1,4 +1,4 @@
-"""Predict published savings from our page loads under the test conditions that best explain other figures."""
+"""Predict published savings with page loads under the test conditions that best explain other figures."""
 
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from fastopen.experiments.rigs import Property, Rig, RigSpace
 
 # A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
-# With this many points more, a prediction gives a rig e times the weight.
+# A prediction weights each rig by e to the power of the rig's points divided by this number.
 POINTS_PER_E: Final = 3
 
 
@@ -53,8 +53,8 @@ def score(savings: int, times: int, rig: Iterable[Property]) -> int:
 
 @dataclass(frozen=True)
 class _PageTimes:
-    """Load times of one page under its test conditions. `shared` has the conditions that cannot be set for
-    one page. `own` has, for each name in `names_for_each_page`, the page's condition of this name or None."""
+    """Load times of one page under one set of test conditions. `shared` has those that cannot be set for one
+    page. `own` lists the page's condition, or None, for each name in `RigSpace.names_for_each_page`."""
 
     shared: frozenset[Property]
     own: tuple[Property | None, ...]
@@ -68,10 +68,10 @@ class _PageTimes:
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """A test of how well our load times predict the published savings in `cells`. It leaves out some of a
-    page's published figures, weights all test conditions ("rigs") by their points for the other figures, and
-    predicts the savings that were left out. `tried` has our times under each rig that was tried. A rig also
-    counts if it was not tried itself, but each page was tried under the rig's conditions for this page."""
+    """A test of how well measured load times predict the published savings in `cells`. It leaves out
+    some of a page's published figures, weights all sets of test conditions ("rigs") by their points for the
+    other figures, and predicts the savings that were left out. `tried` has the times under each rig tried.
+    Another rig counts, too, if each page was loaded under the conditions that this rig has for the page."""
 
     space: RigSpace
     cells: Collection[PublishedCell]
@@ -118,13 +118,13 @@ class CrossValidation:
     def _priors(
         self, pages: Mapping[str, Collection[_PageTimes]]
     ) -> Mapping[str, list[tuple[_PageTimes, float]]]:
-        """Return for each page its conditions with their weights before any figures of the page are known:
-        the sum of the weights of all rigs that contain them, by the points for all other pages."""
+        """Map each page to its load times under each set of its conditions, with a weight of the set that
+        ignores the page's figures: the summed weights, by the other pages' points, of rigs with this set."""
         of_shared = {
             page: grouped((one.shared, (one, _weight(sum(one.points.values())))) for one in times)
             for page, times in pages.items()
         }
-        # In a fixed order, because sums of weights are rounded.
+        # A dict has a fixed order, so that sums of weights are always rounded in the same way.
         owns = dict.fromkeys(one.own for times in pages.values() for one in times)
         priors: dict[str, dict[int, tuple[_PageTimes, float]]] = {page: {} for page in pages}
         for shared in self._shared:
@@ -160,8 +160,8 @@ def _weight(points: float) -> float:
 
 
 def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | None]) -> float:
-    """Return the weight of a page's own conditions, if `common` holds for the other pages: less for each
-    assumed condition that differs. It is 0 if the page lacks one of `common`: no rig exempts a page."""
+    """Return the factor by which a page's `own` conditions change the weight of a rig with the conditions
+    `common`: below 1 if assumed conditions differ, 0 if `own` lacks a condition, as no rig exempts a page."""
     differing = [(one, other) for one, other in zip(own, common, strict=True) if one != other]
     if any(one is None for one, _ in differing):
         return 0.0
@@ -169,9 +169,9 @@ def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | No
 
 
 def _most_likely(weighted: Iterable[tuple[float | None, float]]) -> float | None:
-    """Return the weighted mean, in percent, of the savings in the likeliest range. Ranges begin at a saving
-    and are 2 * AGREE_POINTS wide; the likeliest has the largest sum of weights. If several have it, return
-    the mean of their means. `weighted` has (saving, weight). None if it has no saving."""
+    """Return the weighted mean, in percent, of the savings in the range with the largest sum of weights. A
+    range begins at one of the savings and is 2 * AGREE_POINTS wide. If several ranges have the largest sum,
+    return the mean of their means. `weighted` has (saving, weight). Return None if there is no saving."""
     known = sorted((saving, weight) for saving, weight in weighted if saving is not None)
     width = 2 * AGREE_POINTS
     ranges = [known[first : bisect(known, (begin + width, inf))] for first, (begin, _) in enumerate(known)]

@@ -30,7 +30,7 @@ def quickened(
     """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S
     seconds, if possible. Return the shorter experiment, and a text about each part that was left out. `asked`
     names settings not to change, usually those the user chose. `jobs` networks are emulated at once."""
-    # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
+    # On a busy machine, keep virtual time if it is fast enough: loads in real time would be late and invalid.
     left_out: list[str] = []
     auto = auto_engine(kernel)
     for shorter, words in _steps(experiment, asked, auto):

@@ -58,7 +58,7 @@ class RunOptions:
     """The options of a run, mostly from the command line. `kernel`: the kernel for virtual time. `until`: add
     repeats until confidence intervals are this narrow. `library`: folders in which to look up URLs.
     `lenient`: read damaged files. `seed_drawn`: the user set no seed. `samples_by_default`: the user set
-    neither repeats nor variation. A resumed run keeps its values of settings that the user did not set."""
+    neither repeats nor variation. A resumed run keeps its own settings unless the user sets them."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -126,7 +126,7 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""A function that receives a run before its execution, and returns a context with the run's event handler."""
+"""A function that receives a run before its execution, and returns a context manager of its event handler."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from fastopen.pages import Page
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
-# The maximum number of rounds that correct the positions of references, and the think times that are certain.
-# These rounds come first, because positions decide which request meets which queue. Bytes arrive in packets,
-# so a correction may require further corrections.
+# The maximum number of rounds that correct the positions of references, and think times of responses that no
+# queue delayed. These rounds come first, because positions decide which request meets which queue. Bytes
+# arrive in packets, so a correction may require further corrections.
 PLACING_ROUNDS: Final = 16
 # The share of the error that each step of a search corrects. The first steps correct less, because each think
 # time also changes the queues that other requests meet.
@@ -202,7 +202,7 @@ def _remove_needless(search: _Search) -> _Steps:
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`. The
     errors are assumed to be Laplace-distributed with mean absolute value `error_us`, by default their own."""
-    # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
+    # A few errors are large, as when two requests change places in a queue, or when a packet is lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
     return len(errors) * log(max(RESOLUTION_US, mean_us))
@@ -263,7 +263,7 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
     """Return the page with server think times and positions of references corrected by the errors in `found`.
     Only the think times of resources in `thinking` (indices) change. They stay between 0 and their maximum in
     `most` (µs). References stay in the order of their requests."""
-    # Otherwise, corrections could swap references in the same packet, because bytes do not arrive evenly.
+    # Without this order, corrections could swap references in the same packet: bytes do not arrive evenly.
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {
         index: {"server_think_us": min(most[index], max(0, round(resources[index].server_think_us + us)))}
@@ -276,7 +276,7 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         initiator = resources[index].initiator
         assert initiator is not None, "it has discovery_bytes"
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
-        # None means the end of the body, which frees the connection before it reveals resources.
+        # None means that the end of the body reveals the resource, after the connection is free again.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return page.changed(changes)

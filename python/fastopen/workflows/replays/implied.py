@@ -38,11 +38,11 @@ WINDOW_MAX_SEGMENTS: Final = 1000
 ROUNDING_MS: Final = 1.0
 # A lookup that is shorter than this was answered by a cache of the recorder's machine.
 CACHED_MS: Final = 1.0
-# A response that takes at most this share of a round trip arrives in one flight: no acknowledgment fits in.
+# A response that takes at most this share of a round trip arrives in one flight, before any acknowledgment.
 AT_ONCE: Final = 0.5
 # The limit of connections per host if the page has the recorded waits for connections. No page needs as many.
 UNLIMITED_CONNECTIONS: Final = 256
-# Maximum RTT of the link: handshakes that measure it time out after a second. Hosts may have extra RTT.
+# The maximum RTT of the link. Handshakes that measure it time out after a second. Hosts may have extra RTT.
 LINK_RTT_MAX_US: Final = 500_000
 # The lateness of a packet that is tolerated on the engine `host`, as a share of the load time.
 LATE_SHARE: Final = 0.01
@@ -184,7 +184,7 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -
     """Return the time in ms by which a replay delays a request: the recorded name lookup (unless the replay
     emulates lookups), plus the recorded handshake if the host is `shared` (HTTP/2 or HTTP/3), plus the
     recorded wait for a free connection if `waits`; 0 if `rules.handshakes` is False."""
-    # A busy recording machine may have caused the wait. Without `waits`, a host has six connections.
+    # A busy machine may have caused the recorded wait. Without `waits`, a limit of six connections causes it.
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
@@ -200,7 +200,7 @@ def _sent_together(
 ) -> tuple[float, ...]:
     """Return the delay of each request in ms: `delays`, but longer for some requests, so that the replay
     sends requests together if they were sent almost together to a host in `shared` (HTTP/2 or HTTP/3)."""
-    # They were sent together, in order, when the connection was ready. But recordings round each duration. An
+    # Such requests were sent in order when the connection was ready. But recordings round each duration. An
     # error of 0.1 ms could change the order of requests, and so delay a response by a round trip.
     longer = list(delays)
     for host in shared:
@@ -217,7 +217,7 @@ def _sent_together(
 
 
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return the hosts for which most flags are True. `found`: (host, flag) for each request."""
+    """Return the hosts for which most flags are True. `found` has (host, flag) for each request."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
