@@ -38,7 +38,7 @@ AHEAD: Final = 2
 # A job fails for good after this many workers were lost while they ran only this job.
 LOSSES: Final = 3
 Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
-"""An event as a worker returns it: a job's start or end, or a record's JSON text with a load's packets."""
+"""The form in which workers return events: a job's start or end, or (a record's JSON text, packets)."""
 
 
 class ExecutorEngine:

@@ -26,8 +26,8 @@ from fastopen.engines.world_process import WorldProcess
 from fastopen.pages import Page
 from fastopen.pages.recording import RecordedBodies
 
-# The maximum number of attempts to build the world of a job. The program ends before it loads the page if the
-# network that it measures deviates from the network that the job requires.
+# The maximum number of attempts to build the world of a job. The program ends without loading the page
+# if the network, which it measures first, deviates from the job's.
 WORLD_ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 # The maximum number of jobs in one kernel.

@@ -319,7 +319,7 @@ def _as_recorded(
                 update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
             update["request_header_bytes"] = min(resource.request_header_bytes, HEAD_MAX_BYTES)
             if len(resource.url) > URL_MAX_BYTES:
-                # Add the number, because two URLs may have the same start.
+                # Add the number, because two URLs may be equal after they are cut.
                 update["url"] = f"{resource.url[:URL_MAX_BYTES]}~{number}"
         initiator = resource.initiator
         if rules.pushes and exchange.pushed and initiator is not None:
