@@ -115,7 +115,7 @@ class Explained:
     @cached_property
     def predicted_pages(self) -> int:
         """Return the number of published savings that a cross-validation over pages predicts correctly. Each
-        prediction uses only published results of other pages. With one page, there are none to use."""
+        prediction uses only published results of other pages. An experiment with one page has none."""
         return self._validation.correct(whole_pages=True)
 
     def predicted_gained(self, one: Property) -> int:

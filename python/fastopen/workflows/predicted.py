@@ -118,8 +118,8 @@ class CrossValidation:
     def _priors(
         self, pages: Mapping[str, Collection[_PageTimes]]
     ) -> Mapping[str, list[tuple[_PageTimes, float]]]:
-        """Map each page to its load times under each set of its conditions, with a weight of the set that
-        ignores the page's figures: the summed weights, by the other pages' points, of rigs with this set."""
+        """Map each page to its load times under each set of its conditions, with the weight of this set: the
+        sum of the weights of all rigs that contain the set, by their points for the other pages only."""
         of_shared = {
             page: grouped((one.shared, (one, _weight(sum(one.points.values())))) for one in times)
             for page, times in pages.items()
