@@ -12,8 +12,8 @@ CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128
 
 # Size of a list of two signed certificate timestamps (SCTs) without signatures (RFC 6962 section 3.3).
 TIMESTAMPS_BYTES: Final = 124
-# Bytes of publicly trusted certificates without keys and signatures: 598 of 908 in a leaf with two timestamps
-# (Let's Encrypt, November 2024), and 506 of 1,115 in the intermediate E5.
+# Sizes of publicly trusted certificates without keys and signatures: 598 of the 908 bytes of a leaf with two
+# timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate certificate E5.
 LEAF_BYTES: Final = 598
 STRUCTURE_BYTES: Final = LEAF_BYTES + 506
 # Inclusion proof of a tree with up to eight million certificates: 23 SHA-256 hashes
@@ -39,14 +39,14 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
     """Return the total size in bytes of a leaf certificate, an intermediate certificate and the handshake's
-    signature, minus the size of an ECDSA signature. `timestamps` is the algorithm of the leaf's two
-    timestamps. All other signatures, and all public keys, use the algorithm `keys`."""
+    signature, minus the size of the ECDSA signature that origins really send. `timestamps` is the algorithm
+    of the leaf's two timestamps. All other signatures, and all public keys, use the algorithm `keys`."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
-# Bytes of a leaf in which an inclusion proof replaces timestamps, the CA's signature and the intermediate,
-# minus the ECDSA signature as in `_chain`. CHAIN_BYTES adds the leaf's key and the handshake's signature.
+# Size of a leaf whose inclusion proof replaces timestamps, CA's signature and intermediate certificate,
+# minus an ECDSA signature (see `_chain`). CHAIN_BYTES adds the leaf's key and the handshake's signature.
 _MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {

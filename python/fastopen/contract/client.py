@@ -16,7 +16,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-# For these settings, null means the profile's value if it has one, or else the setting's default.
+# If one of these settings is null, it has the profile's value or, if the profile sets none, its default.
 _NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
 # Maps each setting that only some clients support to an error message, and to an alternative remedy or "".

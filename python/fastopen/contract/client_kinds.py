@@ -39,7 +39,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client, such as curl. The fields' defaults suit COMMAND, a command line of the user's."""
+    """A type of client, such as curl. The default of each field suits COMMAND, the user's command line."""
 
     label: str
     """The client's name in options, files and tables."""
@@ -84,7 +84,7 @@ class ClientType:
     only_by_name: frozenset[str] = frozenset()
     """HTTP versions and sessions that `--transports=all` omits, because some builds or commands lack them."""
     ours: bool = False
-    """True if the client is part of fastopen, which can then read its sockets and give it session tickets."""
+    """True if the client is part of fastopen, so fastopen reads its sockets and gives it session tickets."""
     tickets_kept: int | None = None
     """Number of session tickets that the client keeps for a host, each for one connection; None: no limit."""
     reads_bodies: bool = True

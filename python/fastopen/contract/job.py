@@ -53,8 +53,8 @@ class Flood(Part):
 
 
 class Transactions(Part):
-    """A load test of a server. Each transaction opens a connection, requests the next one of the page's
-    resources, and ends with the server's FIN. The server may use SYN cookies or get a new TFO key."""
+    """A load test of a server. Each transaction opens a connection, requests the next resource of the page,
+    and ends with the server's FIN. The server may use SYN cookies or get a new TFO key."""
 
     arrivals: Annotated[
         dict[Literal["rate_per_s", "clients"], ArrivalCount], Field(min_length=1, max_length=1)
@@ -83,8 +83,8 @@ class LoadSpec(Part):
     """The id, repeated in the load's record."""
     transport: Transport
     """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses TLS on
-    its port, even for http URLs (synthetic bodies then refer to https URLs), unless `security` is `recorded`:
-    then only origins of https URLs use TLS."""
+    its port, even for http URLs, and synthetic bodies refer to https URLs. But if `security` is `recorded`,
+    only origins of https URLs use TLS."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, forbidden with
     other transports. With `transactions`: `cold` gives each transaction its own client address, without
@@ -124,8 +124,8 @@ class Job(Part):
     start_phase_us: Annotated[int, Field(ge=0, le=60_000_000)] = 0
     """In virtual time, a load starts this long after a multiple of the kernel's timer period (16.384 s)."""
     shuffle_equal_requests: bool = False
-    """True if the order of the loader's requests for resources that become known at the same byte of a
-    response is drawn from the seed. Otherwise it is their order in the page."""
+    """True to shuffle, by the seed, the loader's requests for resources that become known at the same byte of
+    a response. Otherwise, these requests are in the order of the page."""
     packets: bool = False
     """True to capture packets at both ends, and write them in `packets` records before the load's record."""
     tcp_trace: bool = False

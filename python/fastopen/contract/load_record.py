@@ -10,7 +10,7 @@ from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.part import Count, RecordPart
 
-# Times of events. A field that may be null is null if its event did not happen.
+# The time of an event. If a field of this type may be null, null means that the event did not happen.
 Nanoseconds = Annotated[int, Field(ge=0)]
 
 
@@ -73,7 +73,7 @@ class Lookup(RecordPart):
     """The time at which the client knew the address; null: never. If the client does not report this time, it
     is the arrival of the resolver's first answer."""
     queries: Count
-    """The number of queries that the client sent, or that reached the resolver if the client reports none."""
+    """The number of queries that the client sent or, if unreported, that reached the resolver."""
     error: str | None = None
     """The reason for a failed lookup; null: it did not fail."""
     resolver: Resolver
@@ -139,7 +139,7 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """A TLS handshake as the origin observed it: one that was completed, or that had early data."""
+    """A TLS handshake that was completed or had early data, as the origin observed it."""
 
     resumed: bool
     early_bytes: Count

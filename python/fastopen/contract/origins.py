@@ -14,7 +14,7 @@ from fastopen.pages.url import host_of
 # The number of tickets that a rustls client keeps for each host.
 TICKETS_MAX: Final = 8
 Http = Literal[HttpVersion, "recorded"]
-# Versions that a job may name. An experiment replaces `recorded` before it creates jobs.
+# HTTP versions of jobs. Experiments may also have `recorded`, which their plan replaces in each job.
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 SessionStart = Literal["none", "resumed", "early"]
 KeyShare = Literal["x25519mlkem768", "mlkem1024", "x25519", "secp256r1"]
@@ -95,7 +95,7 @@ class Origins(Part):
         return self.http == "3"
 
     def remedy_without(self, version: str) -> str:
-        """Return advice to avoid the HTTP `version`, for an error: `--http=1.1` or `drop --http3-hosts`."""
+        """Return the remedy for an error due to the HTTP `version`: `--http=1.1` or `drop --http3-hosts`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property
@@ -175,7 +175,7 @@ class Tls(Part):
         if not isinstance(data, Mapping):
             return data
         given = dict(data)
-        if "resumption" in given and not given.pop("resumption"):  # old runs have it instead of `tickets`
+        if "resumption" in given and not given.pop("resumption"):  # old runs: false means 0 `tickets`
             given.setdefault("tickets", 0)
         kind = given.get("certificates")
         if isinstance(kind, str) and kind in CHAIN_BYTES:

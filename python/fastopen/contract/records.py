@@ -47,8 +47,8 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """Measurements of the emulated network, made with probes (test packets). For probes, the link has no
-    loss, jitter or reordering, and a tail-drop queue. If the job has a packet trace (`trace_ms`) instead of a
+    """Measurements of the emulated network, made with probes (test packets). For probes, the link has a
+    tail-drop queue and no loss, jitter or reordering. If the job has a packet trace (`trace_ms`) instead of a
     rate, the link has no rate limit for probes."""
 
     rtt_us: MeasuredRtt
