@@ -14,7 +14,7 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 @dataclass(frozen=True)
 class Comparison:
-    """The conditions of loads with and without TFO. `network` and `setup` index the experiment's lists."""
+    """The conditions of loads with and without TFO. `network` and `setup` are indices in the experiment."""
 
     page: str
     network: int

@@ -47,8 +47,8 @@ class ExperimentSpec(ExperimentFacts):
     seed: Seed = 0
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     rig: list[dict[str, Any]] | str = Field(default_factory=list)
-    """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py), or the
-    name of the experiment whose file declares them."""
+    """Conditions under which the published experiment may have run (experiments/rigs.py), or the name of the
+    experiment whose file declares these conditions."""
 
 
 def experiment_of(

@@ -52,8 +52,8 @@ class Factor:
     meaning: str
     """One-line explanation for users."""
     paths: tuple[str, ...] = ()
-    """Dotted paths of the fields that the factor sets in its `part`, such as the network: two if it applies
-    to both directions of the link. Defaults to `name`."""
+    """Dotted paths of the fields of `part` that the factor sets, such as `down.loss`. A factor that sets both
+    directions of the link has two paths. By default, the only path is `name`."""
     columns: tuple[str, ...] = ()
     """Keys in `--json` and names of exported columns, one for each of the factor's fields. If empty, the only
     name is the last part of the first field's path."""
@@ -86,7 +86,7 @@ class Factor:
     chance: Callable[[Any], bool] | None = None
     """Function that returns True if a value makes loads random, even in virtual time. None: no value does."""
     needs: tuple[str, Any] | None = None
-    """(path of another field of `part`, value): this factor has no effect if that field has that value."""
+    """Path of another field of `part`, and the value of that field with which this factor has no effect."""
     switch: bool = False
     """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False

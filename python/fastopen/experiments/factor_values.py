@@ -38,7 +38,7 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
-# Factors whose values can shorten the additional time of large certificates.
+# Factors that can shorten the additional time that handshakes with large certificates take.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 # Matches a setting in an error message: `--tls=1.3`, or with alternative values `--http=1.1/2`.
@@ -250,7 +250,7 @@ class RequestedSettings:
     @contextmanager
     def converted_errors(self, *parts: Part) -> Iterator[None]:
         """In a `with` block, convert ValueErrors into InputErrors that name the invalid setting, such as
-        `--rtt`, or, if it is unknown, all requested settings of these `parts`, such as `tls`."""
+        `--rtt`. If it is unknown, they name all requested settings of `parts`, such as `tls`."""
         try:
             yield
         except ValidationError as error:

@@ -13,7 +13,7 @@ from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
 
-# The default queue holds the bursts of a page's first windows, or 100 ms of the link's rate if that is more.
+# The default queue holds the bursts of a page's first windows or, if more, the data sent in 100 ms.
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
@@ -24,7 +24,7 @@ AskedEngine = Literal["auto", "host", "virtual"]
 
 
 class SmallestEffect(Part):
-    """The smallest effect of interest. A saving below either value counts as no difference."""
+    """The smallest effect of interest. A saving below `percent` or below `ms` counts as no difference."""
 
     percent: Annotated[float, Field(ge=0, le=100)] = 0.5
     """Percentage of the page load time."""

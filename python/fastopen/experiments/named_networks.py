@@ -47,7 +47,7 @@ NAMED_NETWORKS: Final = {
 }
 # Networks of a run that sets no network, RTT, rate or trace.
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
-# The network whose rates apply to a run that sets only some of RTT and rates.
+# The network that provides the missing rates if a run sets only the RTT, or only one rate.
 RATES_BY_DEFAULT: Final = "broadband"
 _BY_VALUE: Final = {
     (units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()

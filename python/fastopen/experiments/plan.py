@@ -32,8 +32,8 @@ from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
-# The time limit of a load is LOAD_TIMEOUT_MIN_US, or this number of round trips for each request if that is
-# longer, plus this multiple of its transfer time on an idle link.
+# A load's time limit is LOAD_TIMEOUT_MIN_US or, if longer, ROUND_TRIPS round trips for each request, plus
+# TRANSFER_SLACK times the load's transfer time on an idle link.
 ROUND_TRIPS: Final = 8
 TRANSFER_SLACK: Final = 4
 OPTION: Final = "--shard"
@@ -102,8 +102,8 @@ def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of repeats with random inputs (`--vary`). It is lower if each repeat has many
-    page loads. `pages` is the number of pages, and `auto` the engine to use for "auto"."""
+    """Return the default number of samples for `--report` without `--vary`. It is lower if each sample has
+    many page loads. `pages` is the number of pages, and `auto` the engine to use for "auto"."""
     loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 

@@ -192,8 +192,8 @@ def _write_cross(value: dict[str, str]) -> str:
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for a value that is not in `accepted`. It names the most similar word of four or more,
-    and lists the accepted words unless there are ten or more."""
+    """Return the error for a value that is not in `accepted`. Suggest similar words if `accepted` has at
+    least four words. List all words of `accepted` if there are fewer than ten, or if none is similar."""
     every = f"use {any_of(accepted)}"
     near = did_you_mean(str(value), accepted if len(accepted) > 3 else (), "")
     remedy = f"{near} Otherwise {every}" if near and len(accepted) < 10 else near or every

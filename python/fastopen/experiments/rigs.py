@@ -69,7 +69,7 @@ class Property(Part):
     fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: like
     `objects`, but with sizes in the ratios of the sizes of the page's resources."""
     _original: "Property | None" = None
-    """The condition of which this one is a copy for a single page, made by `of_one`."""
+    """The condition that `of_one` copied to make this single-page condition; None: this is not a copy."""
 
     def is_about(self, page: str) -> bool:
         """Return True if the condition may hold for this page."""
@@ -88,7 +88,7 @@ class Property(Part):
         return self.source.startswith(ASSUMED)
 
     def __eq__(self, other: object) -> bool:
-        # A space has each name and value once. Searches compare properties millions of times.
+        # Name and value identify a property in a RigSpace. Searches compare properties millions of times.
         return isinstance(other, Property) and self.value == other.value and self.name == other.name
 
     def __hash__(self) -> int:
@@ -195,11 +195,11 @@ class RigSpace:
 
     @cached_property
     def names_for_each_page(self) -> list[str]:
-        """Return the names of conditions that can be set for all pages or for each page, with all values."""
+        """Return names of conditions that, whatever their values, may hold for one page or for all pages."""
         return [alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)]
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
-        """Return the rig with these conditions in the order of the file, so that each rig is one tuple."""
+        """Return these conditions in the order of the file, so that equal sets become equal tuples."""
         return tuple(sorted(rig, key=self._positions.__getitem__))
 
     @cached_property
@@ -224,7 +224,7 @@ class RigSpace:
     def of_page(self, rig: Rig, page: str) -> Rig:
         """Return the conditions of `rig` that hold for a page. A condition only for this page replaces the
         condition of the same name for all pages."""
-        # Return the originals of copies for one page, so that equal page loads are recognized.
+        # Replace copies by their originals, so that rigs with the same effect on the page become equal.
         own = [one for one in rig if one.is_about(page)]
         names = {one.name for one in own}
         return tuple(self.original(one) for one in own if _alone(one.name, page) not in names)

@@ -175,7 +175,7 @@ def setups_of(
 
 
 def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
-    """Make a setup. Change settings ruled out by others, such as `ech` if the client does not support it."""
+    """Make a setup. Change conflicting settings, such as `ech` if the client does not support it."""
     if tls is None and origins.http == "recorded":
         origins = origins.model_copy(update={"http": "1.1"})
     if tls is not None:

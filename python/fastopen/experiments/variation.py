@@ -22,7 +22,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
 DRAWS: Final = 30
-# By default, a report has as many samples (DRAWS_AT_LEAST to DRAWS) as fit into LOADS_OF_DRAWS loads.
+# Without `--vary`, `--report` takes DRAWS_AT_LEAST to DRAWS samples: as many as LOADS_OF_DRAWS loads allow.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Unless a start phase is added, loads in virtual time begin at a multiple of
