@@ -19,7 +19,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
 # If one of these settings is null, it has the profile's value or, if the profile sets none, its default.
 _NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
-# Maps each setting that only some clients support to an error message, and to an alternative remedy or "".
+# Maps settings that only some clients support to an error message and a remedy (or "") that keeps the client.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", "--view=first"),
