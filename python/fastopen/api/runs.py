@@ -44,8 +44,8 @@ DTYPES: Final[dict[Kind, str]] = {"int": "Int64", "float": "float64", "text": "s
 
 
 class Run(Closing):
-    """A run, opened from a folder or held in memory. A notebook displays it as the tables of its results. As
-    a context manager, it closes its database at the end."""
+    """A run, opened from a folder or held in memory. A notebook displays it as tables of results. A `with`
+    block closes the run's database at its end."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store

@@ -81,8 +81,8 @@ class Factor:
     first_flight: bool = False
     """True for factors that decide how connections begin. Reports compare cells that differ only in these."""
     natural: Callable[[DesignPoint], tuple[Any, ...]] | None = None
-    """Function that returns each field's default under given conditions. Set only if the default depends on
-    other settings or differs from the job field's. Tables do not show a factor that has only defaults."""
+    """Function that returns the fields' defaults under given conditions, if they depend on other settings or
+    differ from the job's defaults. Tables do not show a factor whose values are all defaults."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True if a value makes loads random, even in virtual time. None: no value does."""
     needs: tuple[str, Any] | None = None

@@ -68,7 +68,7 @@ class _Named(Factor):
         return (name_of(point.network),)
 
 
-# The factor of runs whose networks all have names. Tables and sentences show it instead of the rates.
+# If all networks of a run have names, tables and sentences show this factor instead of the rates.
 NETWORK: Final = _Named(
     "network", "network", q.TEXT, "RTT and rates by a name.", ("rtt_us",), header="network", phrase="{}"
 )  # fmt: skip
