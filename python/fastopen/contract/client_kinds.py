@@ -109,8 +109,8 @@ class ClientType:
     results (benches/parallel.py)."""
     timeout_margin_s: float = 60
     """Seconds that are added to a load's time limit, for building and measuring the network, fetching cookies
-    and starting the client. A world program that writes no record for this total time is killed. The virtual
-    engine's launcher by default kills its kernel after a shorter time without output."""
+    and starting the client. The world program is killed if it writes no record for the sum of both times. The
+    virtual engine's launcher by default kills its kernel after a shorter time without output."""
 
     @property
     def http_versions(self) -> frozenset[str]:
