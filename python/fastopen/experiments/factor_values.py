@@ -118,7 +118,7 @@ class RequestedSettings:
         return list({one.model_dump_json(): one for one in networks}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Return the values of each network's factors. In a cross product, the RTT changes fastest."""
+        """Return the values of each network's factors. If `combine` is `cross`, the RTT changes fastest."""
         networks = self.named
         if not networks and not self.values.keys() & {*_OF_THE_LINK}:
             networks = tuple(NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS)

@@ -53,7 +53,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs that measure an experiment, and the pages and conditions (cells) that they measure."""
+    """The jobs of an experiment, and the pages and conditions (cells) of their page loads."""
 
     experiment: Experiment
     pages: tuple[Page, ...]
