@@ -1,4 +1,4 @@
-//! Accesses the process of a suspended call: duplicates its descriptors, and reads and writes its memory.
+//! Accesses a process whose system call is suspended: duplicates descriptors, reads and writes memory.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -105,7 +105,7 @@ class Run(Closing):
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Return the charts of the report by name. With `loads`, also return charts of example loads, without
-        and with TFO, for each page, network and setting: the loads whose saving is nearest to the median."""
+        and with TFO, for each page, network and setup: the loads whose saving is nearest to the median."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 

@@ -15,8 +15,8 @@ from fastopen.common.phrases import listed
 HELP: Final = "--help"
 ALL: Final = "all"
 ASKED: Final = "fastopen.help_topic"
-"""The key in a context's `meta` for the requested help topic. Its value is empty for --help without a topic,
-and missing without --help or if the command has no FIRST_OPTIONS."""
+"""The key in a context's `meta` for the requested help topic, which is empty for --help without a topic. The
+key is missing without --help, and for commands without topics, which have no FIRST_OPTIONS."""
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "Network": ("combine", "network"),

@@ -85,7 +85,7 @@ class FidelityGaps(RecordPart):
     left_out: list[Count]
     """Resources to which no body refers, because the bodies are too small."""
     relocated: list[Count]
-    """Resources requested only after their initiator's response, whose body has no room to refer to them."""
+    """Resources requested after their initiator's response instead of during it: its body lacked room."""
     early: list[Count]
     """Resources requested too early, without the page's processing time before the request."""
 
@@ -156,7 +156,7 @@ class TransactionsRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """True if the results of the transactions are valid."""
+    """True if the evidence shows no fault, so that `invalid` is empty."""
     invalid: Items[Invalid]
     """The reasons why the results are invalid. Overload, a flood or a new key does not make them invalid."""
     started_unix_ms: Count

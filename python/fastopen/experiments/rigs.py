@@ -61,7 +61,7 @@ class Property(Part):
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Milliseconds added to each server think time with TFO, if TFO used another client or server program."""
+    """Milliseconds added to each server think time with TFO, if it was measured with other programs."""
     fitted: Fitted | None = None
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
@@ -199,7 +199,7 @@ class RigSpace:
         return [alike[0].name for alike in self._alternatives if all(one.each_page for one in alike)]
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
-        """Return these conditions in the order of the file, so that equal sets become equal tuples."""
+        """Sort properties in the order of the experiment's file, so that equal sets become equal tuples."""
         return tuple(sorted(rig, key=self._positions.__getitem__))
 
     @cached_property

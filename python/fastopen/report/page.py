@@ -47,7 +47,7 @@ def html(analysis: RunAnalysis) -> str:
 
 def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
     """Return (items, number of items left out because of LOADS_BYTES_MAX). An item is (menu entries, figures,
-    figure data for scripts), for the example loads of one page, network and setting."""
+    figure data for scripts), for the example loads of one page, network and setup."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

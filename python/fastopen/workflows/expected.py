@@ -50,7 +50,7 @@ def first_difference(experiment: Experiment, found: Mapping[tuple[str, ...], int
 
 
 def both_kernels(name: str | None) -> str:
-    """Describe the kernels of the expected and measured times. `name` is the user's choice of a kernel."""
+    """Name the kernels of the expected times and of ours. `name` is the kernel that the user chose."""
     own = kernels.find(name).manifest
     cause = "" if f"{own.source} {own.source_version}" == KERNEL else " (another kernel is the likely cause)"
     return f"expected on {KERNEL}, measured on {own.source} {own.source_version}{cause}"

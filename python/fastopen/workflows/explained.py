@@ -99,8 +99,8 @@ class Explained:
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return the number of agreeing savings that are lost if the condition `one` is removed from the best
-        test conditions. None if `one` is not among them, or if its removal was not tried."""
+        """Return how many fewer of our savings agree with the published ones without the condition `one` of
+        the best test conditions. None if `one` is not among them, or if its removal was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -147,9 +147,9 @@ class Explained:
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published results whose saving is reproduced either under only the condition `one`, or
-        under none, but not in both cases. An item is (published result, measured saving in percent under no
-        condition, measured saving under only `one`). The list is empty if `one` was not tried by itself."""
+        """Return the published results for which the condition `one`, compared with no condition, changes
+        whether our saving agrees. An item is (published result, our saving in percent under no condition, our
+        saving under only `one`). The list is empty if `one` was not tried by itself."""
         base, alone = self.base, self.of((one,))
         if alone is None:
             return []

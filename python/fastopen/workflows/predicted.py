@@ -160,8 +160,8 @@ def _weight(points: float) -> float:
 
 
 def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | None]) -> float:
-    """Return the factor by which a page's `own` conditions change the weight of a rig with the conditions
-    `common`: below 1 if assumed conditions differ, 0 if `own` lacks a condition, as no rig exempts a page."""
+    """Return the factor on a rig's weight if a page has its `own` conditions instead of the `common` ones, in
+    the same order: below 1 if assumed conditions differ, 0 if `own` has None in the place of a condition."""
     differing = [(one, other) for one, other in zip(own, common, strict=True) if one != other]
     if any(one is None for one, _ in differing):
         return 0.0

@@ -69,7 +69,7 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Until the host answers, drops a client's datagrams with QUIC Initial packets, except the flow's first.
+    /// Drops a client's QUIC Initial packets, except a flow's first datagram, until the host answers.
     DropLargeUdp,
     /// Drops all TCP segments and UDP datagrams over IPv6.
     BlockIpv6,

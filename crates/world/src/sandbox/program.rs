@@ -38,7 +38,7 @@ pub struct Home {
 pub struct Output(PathBuf);
 
 impl Home {
-    /// Creates a folder with this `name`. The output file is created when it is opened.
+    /// Creates a folder with this `name`. The file for the program's output is created when it is opened.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;

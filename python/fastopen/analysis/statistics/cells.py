@@ -52,8 +52,8 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """The interval of the median improvement in percent, at the level `confidence`. If `varied`, the range of
-    the improvements (`range_of_samples` with 95 %). If `deterministic`, both ends are equal."""
+    """The confidence interval of the median improvement in percent, at the level `confidence`. If `varied`,
+    the central 95 % of the improvements (`range_of_samples`). If `deterministic`, both ends are equal."""
     connections: int
     """The number of connections in all valid loads."""
     syn_data_connections: int
@@ -80,7 +80,7 @@ class CellResult:
     varied: bool
     """True if each repeat sampled uncertain inputs (`--vary`), and nothing else was random."""
     requests: float | None
-    """The median number of requests of a valid load, without requests to which the page has no response."""
+    """The median over valid loads of the number of requests for resources that the page file contains."""
     asked: int
     """The number of planned loads."""
 

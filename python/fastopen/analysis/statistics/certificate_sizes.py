@@ -36,8 +36,8 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Map each comparison to the round trips to the first byte of the page's first response, for each arm and
-    size of the certificate chain in bytes. If comparisons differ only in this size, the first is the key.
+    """Return the number of round trips to the first byte of the page's first response, by comparison, arm and
+    bytes of the certificate chain. Comparisons that differ only in these bytes share the first one's entry.
     Return {} for fewer than SIZES_MIN sizes, or if a link's rate is limited, so that bytes take time too."""
     factors = results.factors
     others = factors.besides("chain_bytes")

@@ -58,7 +58,7 @@ class FlightSaving:
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return how much page load time shorter handshakes save in each cell with TLS, keyed by cell index. The
+    """Return the page load time that shorter handshakes save in each cell with TLS, keyed by cell index. The
     saving is relative to a baseline without TFO and with the simplest kind of TLS session in the run. Leave
     out cells without a page load time. Return an empty mapping if the run varies neither the TLS session nor
     the transport (QUIC)."""

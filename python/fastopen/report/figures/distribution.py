@@ -28,7 +28,7 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the distribution of page load times by page, network and setting; None if no load time varies."""
+    """Draw the distribution of page load times by page, network and setup; None if no load time varies."""
     every: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}

@@ -62,7 +62,7 @@ def export_filmstrips(
     analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
     """Write screenshots of example loads, without and with TFO, as a strip (PNG) and an animation (GIF) for
-    each page, network and setting. Return the number of strips. `place` is the run's folder, for messages.
+    each page, network and setup. Return the number of strips. `place` is the run's folder, for messages.
     `watch` is called with the number of strips so far. Raises MachineError without Pillow, and InputError for
     missing or damaged screenshots."""
     count = 0

@@ -43,7 +43,7 @@ def overview_figures(analysis: RunAnalysis) -> list[Figure]:
 
 
 def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
-    """Yield figures of example loads (see `median_loads`) for each page, network and setting: the times of
+    """Yield figures of example loads (see `median_loads`) for each page, network and setup: the times of
     requests, the waits of requests, and TCP traces if they were recorded."""
     for page, place, loads in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
@@ -54,7 +54,7 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[str, Shown]]]:
-    """Yield (page, name of network and setting, loads) for each page, network and setting with example loads.
+    """Yield (page, name of network and setup, loads) for each page, network and setup with example loads.
     `loads` maps each arm's label to a load, if possible of the repeat with the saving nearest the median."""
     shown = analysis.attribution.shown
     for name, place in analysis.all_places():

@@ -16,7 +16,7 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the saving by TFO as a bar for each page, network and setting. The x axis is the setting that
+    """Draw the saving by TFO as a bar for each page, network and setup. The x axis is the setting that
     explains the savings best (`axis_of`), such as the RTT. None if no saving is known."""
     axis = axis_of(analysis.results)
     places = list(places_along(analysis, axis))

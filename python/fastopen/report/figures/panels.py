@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield (place, fields) for each place: a combination of page, network and setting. `axis` is the setting
-    on the x axis, such as the RTT. `fields`: values for a row of chart data: `page`, `place` (the name of
-    network and setting), `panel` (the title of the panel), and `x` (the value of `axis`)."""
+    """Yield (place, fields) for each combination of page, network and setup. `axis` is the factor on the x
+    axis, such as the RTT. `fields` has the values of a row of chart data: `page`, `place` (the name of the
+    network and setup), `panel` (the title of the panel), and `x` (the value of `axis`)."""
     for page in analysis.results.pages:
         for name, places in curves_of(analysis.results, analysis.places(page), axis.name).items():
             panel = title_of(analysis, page, name)

@@ -109,7 +109,7 @@ def _pieces(
 
 def timing_breakdown(page: Page, place: str, loads: Mapping[str, Shown], slug: str) -> Figure:
     """Draw a bar for each request of a page, from queueing to its last byte. `loads` maps the label of an arm
-    to the load to draw. `place`: network and setting. `slug`: the end of the figure's file name."""
+    to the load to draw. `place`: network and setup. `slug`: the end of the figure's file name."""
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
         for label, shown in loads.items()

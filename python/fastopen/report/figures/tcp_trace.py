@@ -26,7 +26,7 @@ def has_trace(loads: dict[str, Shown]) -> bool:
 
 def tcp_trace(page: Page, place: str, loads: dict[str, Shown], slug: str) -> Figure:
     """Draw congestion window, bytes in flight and RTT of each TCP connection over time, with a column for
-    each load in `loads`. `place`: network and setting. `slug`: the end of the figure's file name."""
+    each load in `loads`. `place`: network and setup. `slug`: the end of the figure's file name."""
     samples = sum(len(one.origin_samples) for shown in loads.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, label in enumerate(loads) for row in _rows(number, label, loads[label], every)]

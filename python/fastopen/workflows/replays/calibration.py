@@ -64,9 +64,9 @@ class Misfit:
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for the server think times, as few as possible, that make loads of a page over the network of
-    its recorder take about the recorded times (`exchanges`). `page` is the page as imported. This generator
-    yields pages to load, receives records of their loads, and returns the result, also on a TimeoutError."""
+    """Search for the fewest server think times with which loads of a page over its recorder's network take
+    about the recorded times (`exchanges`). `page` is the page as imported. This generator yields pages to
+    load, receives records of the loads, and returns the best result, also if it is sent a TimeoutError."""
     # If a queue delays a response, the think time cannot be seen, and all think times together determine
     # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
     # and from the longest possible ones downwards.
