@@ -109,7 +109,8 @@ async fn respond(
     let (counters, body_bytes) = (table.clone(), body.len());
     shared.log.arrived(arrived, move || {
         let written = counters.stream(id).written;
-        DirectionTraffic { ended: written.body_bytes >= body_bytes, ..written }
+        let ended = written.last_ns.is_some() && written.body_bytes >= body_bytes;
+        DirectionTraffic { ended, ..written }
     });
     table.prioritise(id, Priority::of(&request.headers));
     let _ = sleep_until(due_ns).await;
