@@ -212,7 +212,8 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred requests. The root keeps all: no other body could hold them.
+            // Only `runtime.js` starts deferred requests, so a document without it leaves such a child to the
+            // enclosing document. The root has none: it keeps the child without its deferred requests.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);

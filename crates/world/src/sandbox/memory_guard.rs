@@ -25,7 +25,8 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts the guard. Works only in PID 1. Above the limit, kills all other processes of its namespace.
+    /// Starts the guard. It works only in PID 1: above the limit, it kills all other processes of the PID
+    /// namespace.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let found = exceeded.clone();

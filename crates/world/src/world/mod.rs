@@ -153,7 +153,7 @@ impl<'a> World<'a> {
     /// Builds a job's emulated network. `serve` lists servers for `fastopen shell`; None for measurements.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
-        // In real time, the memory of a command of `fastopen shell` is not limited.
+        // In real time, the total memory of a command of `fastopen shell` is not limited.
         let guarded = engine == Engine::Host && job.is_foreign() && serve.is_none();
         let serve = &serve.copied().unwrap_or_default();
         let hosts = assign_addresses(job, serve)?;
