@@ -10,7 +10,7 @@ pub const PRIORITY_HEADER: &str = "priority";
 pub struct Priority {
     /// Urgency of the response, from 0, the most urgent, to 7.
     pub urgency: u8,
-    /// True if the client can process the response part by part. Origins send such responses in turn.
+    /// True if the client can process the response part by part. Parts of such responses are sent in turn.
     pub incremental: bool,
 }
 

@@ -88,7 +88,8 @@ impl Index {
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
         let (nearness, chosen) = named.or_else(|| {
             let number = |one: &Candidate| self.found[one.resource].load(Ordering::Relaxed);
-            // Of equally near resources, prefer the first not found yet or, if all were found, the last.
+            // Of equally near resources, prefer those not found yet, then those with the most similar query,
+            // then the first or, if all were found, the last.
             let chosen = ranked.max_by_key(|(nearness, one)| {
                 let order = one.resource as isize;
                 let order = if number(one) == 0 { (true, -order) } else { (false, order) };
