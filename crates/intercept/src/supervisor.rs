@@ -192,7 +192,7 @@ impl Supervisor {
         let peer = peer_of(call, &task);
         let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
-            // The socket is not in TCP_CLOSE: a program may call `connect` again to get its first result.
+            // The socket is not in TCP_CLOSE: a program may repeat `connect` to get the first call's result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
             // Fast Open is off, but an observer also records connections without Fast Open. Only `connect`
             // opens connections then, because the kernel refuses to send with `MSG_FASTOPEN`.

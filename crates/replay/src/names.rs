@@ -86,17 +86,18 @@ pub enum NameLookup {
 }
 
 impl NameLookup {
-    /// Returns the port of the resolver (RFC 7858 section 3.1); `None` if the client knows all addresses.
+    /// Returns the port of the resolver; `None` if the client knows all addresses.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::None => None,
             Self::Do53 | Self::Tcp => Some(PORT),
+            // RFC 7858 section 3.1.
             Self::Dot => Some(853),
             Self::Doh => Some(443),
         }
     }
 
-    /// Returns the ALPN protocol of the resolver; `None` if queries do not use TLS.
+    /// Returns the ALPN protocol of the resolver, from IANA's registry; `None` if queries do not use TLS.
     pub fn alpn(self) -> Option<&'static [u8]> {
         match self {
             Self::None | Self::Do53 | Self::Tcp => None,

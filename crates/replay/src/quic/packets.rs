@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Counts of datagrams, and of their packets by type, in one direction of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
+#[expect(missing_docs, reason = "the names say it, or docs/dev/contract.md")]
 pub struct PacketCounts {
     pub datagrams: u64,
     pub bytes: u64,
