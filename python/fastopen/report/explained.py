@@ -49,9 +49,9 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of test conditions that a published measurement may have had. Each row counts
-    the published savings that agree with measured savings: how many more agree under this condition than
-    under no assumed condition, and how many fewer agree if the best set of conditions lacks it."""
+    """Return a table of test conditions that a published measurement may have had. Each row counts the
+    published savings that agree with measured savings: how many more agree under only this condition than
+    under none, and how many fewer agree under the best set of conditions if it lacks this condition."""
     columns = (
         *PROPERTY,
         Column("cells by\nitself", main_result=True),

@@ -43,7 +43,7 @@ from fastopen.pages.describe import registrable_domain, third_parties
 NAMED_MAX: Final = 4
 # Answers do not mention smaller changes of a kind of wait on the critical path, such as transfer.
 CHANGE_MIN_MS: Final = 1.0
-# If TLS handshakes grow by at least this fraction of the time saved in TCP handshakes, answers report this.
+# Answers report time saved in TCP handshakes as moved if TLS handshakes grow by at least this fraction of it.
 MOVED_MIN: Final = 0.5
 # If each ms of RTT adds less than this to the saving, in ms, TFO saves less than one handshake in sequence.
 HANDSHAKE_MIN: Final = 0.5

@@ -37,7 +37,7 @@ class Breakdown:
 
     def changes_ms(self, after: "Breakdown", least_ms: float = 0.0) -> dict[Kind, float]:
         """Return the change in each kind of wait from this breakdown to `after`, in ms. It is positive if the
-        wait grows. They add up to the change in page load time. Leave out changes smaller than `least_ms`."""
+        wait grows. All of them add up to the change in page load time. Leave out those below `least_ms`."""
         changes = {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
         return {kind: by for kind, by in changes.items() if abs(by) >= least_ms}
 

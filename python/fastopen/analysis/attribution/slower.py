@@ -299,7 +299,7 @@ def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """Return a clause about the response that delays the request `index` most in the slower load (`after`):
-    the response whose overlap in time with this request grew most since the faster load (`before`).
+    the response whose overlap with this request grew most, compared with the faster load (`before`).
     Return "" if the delay is below `least_ns`. `down_bit_per_s`: the downlink's rate; None if unlimited."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}

@@ -18,7 +18,7 @@ from fastopen.common.phrases import listed
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
 # Optional columns for more checks. published.csv lacks `pairs`, and the `requests` and `bytes` of a load.
-# Without the columns in FLIGHTS, the checks assume that all connections use TCP in cleartext.
+# Without the columns in FLIGHTS, the checks assume connections in cleartext: TCP without and with TFO.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",

@@ -13,7 +13,7 @@ from fastopen.contract.origins import CertificateCompression, SessionStart
 from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, ArmName
 from fastopen.report.findings import Finding, finds
 
-# Factors that may reduce the cost of large certificates. `_rows` groups results that differ in these.
+# Factors that may reduce the cost of large certificates. Results that differ only in these share a row.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 

@@ -58,7 +58,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # In a sweep, some values give equal times by design. Report equal times only for all values.
+            # In a sweep, some values give equal times by design, so report these only if all values do.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
                 # If only some values give equal times, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)
