@@ -106,7 +106,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield all files, also temporary ones, but no file in `disputed`, the folder of unusable results."""
+        """Yield all files, also temporary ones, but no contradictory results (in the folder `disputed`)."""
         # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():

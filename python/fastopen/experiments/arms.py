@@ -29,10 +29,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to begin connections: a transport with its TFO cookies. Reports use its texts and style. `words`
-    names page loads of this kind in a sentence ("without TFO"). `condition` begins a sentence about them
-    ("With warm cookies"). `visit` names the visit that they imitate ("a first visit (cold cookies)"). A
-    report with room for only one arm with TFO shows the arm with the highest `preference`."""
+    """A way to begin connections, with or without TFO, and its texts and style in reports. `words` names page
+    loads of this kind in a sentence ("without TFO"). `condition` begins a sentence about them ("With warm
+    cookies"). `visit` names the visit that they imitate ("a first visit (cold cookies)"). A report with room
+    for only one arm with TFO shows the arm with the highest `preference`."""
 
     name: ArmName
     role: Role

@@ -47,7 +47,7 @@ NAMED_NETWORKS: Final = {
 }
 # Networks of a run that sets no network, RTT, rate or trace.
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
-# The network that provides the missing rates if a run sets only the RTT, or only one rate.
+# The network that provides the rates that a run does not set, if it sets an RTT, a rate or a trace.
 RATES_BY_DEFAULT: Final = "broadband"
 _BY_VALUE: Final = {
     (units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()

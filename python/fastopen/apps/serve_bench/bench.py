@@ -35,7 +35,7 @@ from fastopen.pages.model import page_of_hosts
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
 SIZE_MAX_BYTES: Final = 100_000_000
-# Cold transactions need client addresses that the server does not know. A world has at least this many.
+# Each cold transaction needs a client address that is new to the server. A world has at least this many.
 COLD_MAX: Final = 60_000
 
 ArmName = Literal["off", "cold", "warm"]
