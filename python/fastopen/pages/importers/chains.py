@@ -8,7 +8,7 @@ from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers.exchange import Exchange
 
-# Due to rounded times and several clocks, a request may seem to start this long before its redirect ended.
+# Rounding and different clocks let a request seem to start this long before its redirect or preflight ended.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_WAIT_MS = 30_000.0

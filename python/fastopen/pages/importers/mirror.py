@@ -115,7 +115,7 @@ def _files(host: Path, inside: Path) -> list[tuple[Path, Path]]:
         budget.work(budget.NAME_STEPS)
         if path.is_file() and path.resolve().is_relative_to(inside):
             every.add(path)
-    # With -E, wget saves the original of `a.html` as `a.orig`, not as `a.html.orig`.
+    # If -E added the suffix of `a.html`, wget saves the original as `a.orig`, not as `a.html.orig`.
     saved = (path for path in every if path.suffix == ".orig")
     pairs = ((path.with_suffix(suffix), path) for path in saved for suffix in ("", ".html"))
     copies = {original: path for original, path in pairs if original in every}
