@@ -166,7 +166,7 @@ class PageOnRig:
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
         """Set `added_ms`, the client's processing time, if it is fitted: the published minus the measured
-        load time without TFO over one network, at least 0. `off_ms` maps networks' indices to such times."""
+        load time without TFO over one network, at least 0. `off_ms`: published ms, keyed by network index."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)

@@ -119,7 +119,7 @@ class CrossValidation:
         self, pages: Mapping[str, Collection[_PageTimes]]
     ) -> Mapping[str, list[tuple[_PageTimes, float]]]:
         """Map each page to its load times under each set of its conditions, with the weight of this set: the
-        sum of the weights of all rigs that contain the set, by their points for the other pages only."""
+        sum of the weights of all rigs that contain the set, without the points for the page's figures."""
         of_shared = {
             page: grouped((one.shared, (one, _weight(sum(one.points.values())))) for one in times)
             for page, times in pages.items()
