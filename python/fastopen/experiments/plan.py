@@ -189,7 +189,7 @@ def _rows(experiment: Experiment, auto: EngineName) -> list[tuple[int, int, Engi
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a job with the id `label`, which the caller copies for each repeat, with an own id and seed."""
+    """Return a job with id `label`. The caller adds the id, seed and random values of a repeat to a copy."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())

@@ -61,7 +61,7 @@ class Property(Part):
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Milliseconds added to each server think time with TFO, if it was measured with other programs."""
+    """Milliseconds added to each server think time with TFO, if TFO used another client or server."""
     fitted: Fitted | None = None
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and

@@ -161,7 +161,7 @@ def _weight(points: float) -> float:
 
 def _weight_apart(own: Iterable[Property | None], common: Iterable[Property | None]) -> float:
     """Return the factor on a rig's weight if a page has its `own` conditions instead of the `common` ones, in
-    the same order: below 1 if assumed conditions differ, 0 if `own` has None in the place of a condition."""
+    the same order: below 1 if assumed ones differ, 0 if `own` has None for one, as no rig exempts a page."""
     differing = [(one, other) for one, other in zip(own, common, strict=True) if one != other]
     if any(one is None for one, _ in differing):
         return 0.0
