@@ -95,8 +95,8 @@ class Explained:
     def gained(self, one: Property) -> int | None:
         """Return the number of published savings that agree with savings measured under only the condition
         `one`, minus the number that agree without any condition. None if `one` was not tried by itself."""
-        alone = self.of((one,))
-        return None if alone is None else alone.agreeing - self.base.agreeing
+        only = self.of((one,))
+        return None if only is None else only.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
         """Return how many fewer of our savings agree with the published ones without the condition `one` of
@@ -150,11 +150,11 @@ class Explained:
         """Return the published results for which the condition `one`, compared with no condition, changes
         whether our saving agrees. An item is (published result, our saving in percent under no condition, our
         saving under only `one`). The list is empty if `one` was not tried by itself."""
-        base, alone = self.base, self.of((one,))
-        if alone is None:
+        base, only = self.base, self.of((one,))
+        if only is None:
             return []
-        changed = [cell for cell in self.cells if alone.agrees(cell) != base.agrees(cell)]
-        return [(cell, base.times[cell].saving_percent, alone.times[cell].saving_percent) for cell in changed]
+        changed = [cell for cell in self.cells if only.agrees(cell) != base.agrees(cell)]
+        return [(cell, base.times[cell].saving_percent, only.times[cell].saving_percent) for cell in changed]
 
     def why_unreached(self, cell: PublishedCell) -> str:
         """Return the reason why the best test conditions do not reproduce the published saving of `cell`."""

@@ -45,7 +45,7 @@ def improvement_bars(analysis: RunAnalysis) -> Figure | None:
         name="improvement",
         title="Page load time saved by TFO",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Thin lines: 95 % interval of the median, or the range of 90 % of the samples."
+        " Thin lines: 95 % interval of the median, or range of 90 % of samples (all, if under six)."
         " Long marks: the time of handshakes in a row without TFO, the most that it could save."
         f"{note and f' {note}'}{left}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
@@ -113,7 +113,7 @@ def published_comparison(analysis: RunAnalysis) -> Figure | None:
         name="published",
         title="Measured and published improvement",
         caption=f"Published: {'; '.join(sources)}, computed from its two times, so that a slowdown is below"
-        f" zero. Lines: 95 % interval of ours, or the range of 90 % of the samples.{note}",
+        f" zero. Lines: 95 % interval of ours, or range of 90 % of samples (all, if under six).{note}",
         alt_text="Improvement by TFO as measured and as published, for each page and network.",
         drawing=Drawing(side_by_side(rows, "page", _published_view).resolve_scale(x="shared")),
         rows=rows,
