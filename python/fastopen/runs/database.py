@@ -146,7 +146,7 @@ class Limits:
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)
-        except zlib.error as error:
+        except (zlib.error, TypeError) as error:
             raise damaged(error, str(self._folder)) from None
         self._excess -= max(0, len(text) - USUAL_RATIO * len(packed))
         if unpack.unconsumed_tail or self._excess < 0:
@@ -246,6 +246,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
         limits = Limits(database, folder)
         with on_error(database.close):
             _check_marks(limits, path)
+            _check_types(limits, path)
     return database, limits
 
 
@@ -332,6 +333,15 @@ def _check_marks(limits: Limits, path: Path) -> None:
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
             raise damaged(f"{name} is not the table that fastopen writes", str(path))
+
+
+def _check_types(limits: Limits, path: Path) -> None:
+    """Raise InputError if a value is NULL or has a type that its column forbids, which SQLite checks only on
+    writing. Ignore other damage, since a part of the run may still be readable."""
+    for table in _TABLES.keys() - {"records"}:  # which are most of the file
+        for (problem,) in limits.rows(f"PRAGMA quick_check({table})"):
+            if " value in " in problem:
+                raise damaged(problem, str(path))
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:

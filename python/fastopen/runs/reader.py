@@ -254,7 +254,9 @@ class RunReader(Closing):
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
         """Yield each row with the validated record of its load. Only one record is in memory at a time."""
         for row in rows:
-            yield row, self.load_record(row.job, row.load, row.attempt)
+            with self._parsing("a record"):  # KeyError: an index of the database is damaged
+                record = self.load_record(row.job, row.load, row.attempt)
+            yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
         """Return (job id, fault) for each fault of an emulated network during the run."""

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -24,8 +25,8 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -286,28 +287,48 @@ def _broken_bytes(sample: bytes, rng: random.Random) -> bytes:
 
 
 def _broken_database(sample: bytes, rng: random.Random) -> bytes:
-    """Replace values of some rows. JSON values, compressed or not, are decoded, changed and encoded again."""
-    database = sqlite3.connect(":memory:")
-    database.deserialize(sample)
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    """Replace values of some rows. JSON values, compressed or not, are decoded, changed and encoded again.
+
+    Values may become NULL or change their type, as in a damaged file: SQLite checks types only on writing."""
+    database = open_bytes(sample)
+    schema, untyped = schemas(database)
+    database = open_bytes(with_schema(database, untyped))
     for _ in range(rng.choice((1, 1, 2, 4))):
-        table = rng.choice(tables)
+        _, table = rng.choice(schema)
         columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
         rows = [row for (row,) in database.execute(f"SELECT rowid FROM {table}")]
         if not rows:
             continue
         column, row = rng.choice(columns), rng.choice(rows)
         ((value,),) = database.execute(f"SELECT {column} FROM {table} WHERE rowid = ?", (row,))
+        new = rng.choice((None, -1, 0.5, "a", b"a")) if rng.random() < 0.2 else _broken_value(value, rng)
         try:
-            database.execute(
-                f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (_broken_value(value, rng), row)
-            )
+            database.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (new, row))
         except (sqlite3.Error, OverflowError):
             continue
-    database.commit()
-    data = bytes(database.serialize())
-    database.close()
-    return data
+    return with_schema(database, schema)
+
+
+def schemas(database: sqlite3.Connection) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the pairs (SQL, name) of a run's tables, as they are and without types of columns."""
+    schema = list(database.execute("SELECT sql, name FROM sqlite_schema WHERE sql IS NOT NULL"))
+    types = re.compile(r" INTEGER(?! PRIMARY)| TEXT| BLOB| NOT NULL| STRICT")
+    return schema, [(types.sub("", sql), name) for sql, name in schema]
+
+
+def open_bytes(data: bytes) -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:")
+    database.deserialize(data)
+    return database
+
+
+def with_schema(database: sqlite3.Connection, schema: Iterable[tuple[str, str]]) -> bytes:
+    """Close the database. Return its content, with `schema` as the pairs (SQL, name) of its tables."""
+    with closing(database):
+        database.execute("PRAGMA writable_schema = ON")
+        database.executemany("UPDATE sqlite_schema SET sql = ? WHERE name = ?", schema)
+        database.commit()
+        return bytes(database.serialize())
 
 
 def _broken_value(value: object, rng: random.Random) -> object:

@@ -33,7 +33,7 @@ from fastopen.runs import database as run_limits
 from fastopen.runs.database import MAX_RECORD_BYTES, Limits
 from made_up_run import made_up_run
 from places import GOLDEN, ROOT
-from security.fuzzer import Memory
+from security.fuzzer import Memory, open_bytes, schemas, with_schema
 
 TRACE = ROOT / "crates/world/src/capture/tcp_trace.rs"
 SAMPLES = int(re.findall(r"const MOST: usize = ([0-9_]+);", TRACE.read_text())[0])
@@ -343,6 +343,31 @@ def test_values_that_make_no_run_are_named_as_damage(run: Path, damage: str) -> 
         done = fastopen(command, run)
         assert "a bug" not in done.stderr, (command, done.stderr)
         assert str(run) in done.stderr or done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("cells.network", None),
+        ("jobs.repeat", "one"),
+        ("worlds.rtt_us_measured", None),
+        ("loads.plt_ns", b"1"),
+        ("loads.requests", 0.5),
+        ("records.record_zlib", "text"),
+    ],
+)
+def test_values_of_a_wrong_type_are_named_as_damage(run: Path, place: str, value: object) -> None:
+    file = run / "run.sqlite"
+    database = open_bytes(file.read_bytes())
+    table, column = place.split(".")
+    schema, untyped = schemas(database)
+    database = open_bytes(with_schema(database, untyped))
+    database.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    file.write_bytes(with_schema(database, schema))
+    for command in ("show", "export", "resume"):
+        done = fastopen(command, run)
+        assert "a bug" not in done.stderr, (command, done.stderr)
+        assert str(run) in done.stderr or (command, table) == ("show", "records"), (command, done.stderr)
 
 
 def test_a_load_without_a_record_is_damage_and_an_unknown_load_is_not(run: Path) -> None:
