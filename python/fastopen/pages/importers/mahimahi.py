@@ -114,9 +114,9 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
     target = rest.rpartition(" ")[0] or rest
     sent, got = _headers(asked), _headers(answered)
     status = _text(answered.first_line).split(" ", 2)[1:2]
-    body = answered.body
+    body, whole = answered.body, True
     if any(n.lower() == "transfer-encoding" and "chunked" in v.lower() for n, v in got):
-        body = without_chunks(body)
+        body, whole = without_chunks(body)
         notes.add("chunked")
     return http_exchange(
         target if "://" in target else _origin(message, sent) + target,
@@ -129,6 +129,7 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
         request_header_bytes=head_bytes(_text(asked.first_line), sent),
         request_body_bytes=len(asked.body),
         response_header_bytes=head_bytes(_text(answered.first_line), got),
+        cut=not whole,
     )
 
 

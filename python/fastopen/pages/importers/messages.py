@@ -2,14 +2,13 @@
 
 Decode the content codings of bodies, so that their texts can be searched."""
 
-import io
+import re
 import zlib
 from collections.abc import Callable
 from typing import Final
 
 import brotli
 import zstandard
-from warcio.bufferedreaders import ChunkedDataReader
 
 from fastopen.pages import budget
 from fastopen.pages import url as urls
@@ -36,6 +35,8 @@ _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", 
 _RULES_FOR_CRAWLERS: Final = "/robots.txt"
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
+# The line before the content of a chunk: its size in hexadecimal, and extensions.
+_CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 # Browsertrix and ArchiveWeb.page rename Content-Encoding to this name, because they store decoded bodies.
 _RENAMED_CODING: Final = "x-orig-content-encoding"
 
@@ -111,12 +112,14 @@ def http_exchange(
     request_body_bytes: int = 0,
     response_header_bytes: int | None = None,
     lost_body_bytes: int | None = None,
+    cut: bool = False,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
     """Return a recorded HTTP request and its response as an Exchange. For a request that cannot be part of a
     page, such as one for robots.txt, count the reason in `notes` and return None. `sent` and `got` are the
-    headers of request and response. `body` is the response's body without chunked framing. If the recording
-    lacks the body, `lost_body_bytes` is its length. If a header's size is None, a typical size is assumed."""
+    headers of request and response. `body` is the response's body without chunked framing, and `cut` is True
+    if its end is missing. If the recording lacks the body, `lost_body_bytes` is its length. If a header's
+    size is None, a typical size is assumed."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -146,6 +149,9 @@ def http_exchange(
         text, body, coding = body, body.store.add(packed(body.read())), "gzip"
         others = [pair for pair in got if pair[0].lower() not in ("content-encoding", _RENAMED_CODING)]
         got = [*others, ("Content-Encoding", coding)]
+    declared = coerce.size(coerce.header(lower_got, "content-length")) or 0
+    if body is not None and text is None and (cut or body.length < declared):
+        notes.add("short")
     size = body.length if body is not None else lost_body_bytes or 0
     return Exchange(
         url=url,
@@ -177,8 +183,14 @@ def head_bytes(first_line: str, headers: Pairs) -> int:
     return len(first_line.encode("utf-8", "replace")) + 2 + written + 2
 
 
-def without_chunks(body: bytes) -> bytes:
-    """Remove chunked framing (RFC 9112 section 7.1) from a body. Return a body without framing unchanged."""
-    # Each chunk takes some microseconds, and has at least one line end.
-    budget.work(body.count(b"\n"))
-    return bytes(ChunkedDataReader(io.BytesIO(body)).read())
+def without_chunks(body: bytes) -> tuple[bytes, bool]:
+    """Remove chunked framing (RFC 9112 section 7.1) from a body. Return the content, and False if the last
+    chunk is missing. Return a body without framing unchanged."""
+    parts, at = [], 0
+    while (chunk := _CHUNK.match(body, at)) and (size := int(chunk[1], 16)):
+        budget.work()
+        parts.append(body[chunk.end() : chunk.end() + size])
+        at = chunk.end() + size
+        at += 2 if body.startswith(b"\r\n", at) else 0
+    parts.append(b"" if chunk else body[at:])
+    return b"".join(parts), chunk is not None or at == 0

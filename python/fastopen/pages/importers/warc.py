@@ -9,6 +9,7 @@ import logging
 import mmap
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import DecompressingBufferedReader
 from warcio.exceptions import ArchiveLoadFailed
-from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
+from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser
 
 from fastopen.common.errors import InputError
 from fastopen.common.files import temporary_file
@@ -50,10 +51,13 @@ _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/2.0": "2",
     "http/3": "3",
 }
-_KINDS: Final = ("request", "response", "resource", "revisit")
+_KINDS: Final = ("request", "response", "resource", "revisit", "continuation")
+# Responses begin with this, except those of HTTP/0.9. SHOUTcast servers write ICY.
+_STATUS_LINE: Final = re.compile(rb"HTTP/|ICY ", re.IGNORECASE)
+_PARSER: Final = StatusAndHeadersParser([], verify=False)
 # Errors that warcio raises for damage. The last four come from code of warcio that expects certain fields.
 _DAMAGE: Final = (
-    ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
+    ArchiveLoadFailed, zlib.error, ValueError, EOFError, OSError,
     AttributeError, KeyError, TypeError, OverflowError,
 )  # fmt: skip
 _BLOCK: Final = 2**16
@@ -67,10 +71,12 @@ class _Record:
     kind: str
     fields: StatusAndHeaders
     """The header fields of the record itself."""
-    head: StatusAndHeaders | None
-    """The head of the HTTP message in the record; None if there is none."""
     body: bytes
-    """The body of the message without chunked framing; empty after the body was moved to a BodyStore."""
+    """The record's block, or after `parse` the body of its HTTP message, or b"" after a BodyStore took it."""
+    cut: bool = False
+    """True if the end of the body is missing."""
+    head: StatusAndHeaders | None = None
+    """The head of the HTTP message in the record; None if there is none."""
 
     def get(self, name: str) -> str:
         return self.fields.get_header(name) or ""
@@ -88,6 +94,21 @@ class _Record:
     def headers(self) -> Pairs:
         return () if self.head is None else self.head.headers
 
+    def parse(self, notes: Notes) -> None:
+        """Split the block into the head and the body of its HTTP message, without chunked framing. Skip
+        interim responses, such as 100 and 103, before the final response (RFC 9110 section 15.2)."""
+        if self.kind == "resource" or not self.body:
+            return
+        block, interim = _Block(self.body), True
+        while interim and (self.kind == "request" or _STATUS_LINE.match(self.body, block.tell())):
+            self.head = _PARSER.parse(block)
+            interim = self.kind != "request" and self.head.get_statuscode().startswith("1")
+        self.body = block.read()
+        if self.head is not None and "chunked" in (self.head.get_header("Transfer-Encoding") or "").lower():
+            self.body, whole = without_chunks(self.body)
+            self.cut |= not whole
+            notes.add("chunked")
+
 
 @dataclass
 class Archive:
@@ -100,6 +121,9 @@ class Archive:
     _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
     _requests: list[_Record] = field(default_factory=list)
     _originals: dict[object, tuple[_Record, StoredBody]] = field(default_factory=dict)
+    _kinds: Counter[str] = field(default_factory=Counter)
+    # Maps the ID of the first segment of a record to the record's segments by number.
+    _segmented: dict[str, dict[int, tuple[_Record, StoredBody]]] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
         """Add all records of a file. Raises InputError for a damaged record, or skips it if `lenient`."""
@@ -114,22 +138,53 @@ class Archive:
                     self._take(record)
 
     def _take(self, record: _Record) -> None:
+        self._kinds[record.kind] += 1
+        if record.kind not in _KINDS:
+            return
+        number = coerce.size(record.get("WARC-Segment-Number"))
+        if number is None and record.kind != "continuation":
+            self._add(record)
+            return
+        first = record.get("WARC-Segment-Origin-ID") or record.get("WARC-Record-ID")
+        self._segmented.setdefault(first, {})[number or 0] = record, self.store.add(record.body)
+        record.body = b""
+
+    def _add(self, record: _Record) -> None:
         self.date = self.date or record.get("WARC-Date")
+        record.parse(self.notes)
         if record.kind == "request":
             self._requests.append(record)
             return
         stored = None
-        if record.kind != "revisit":
-            stored = self.store.add(record.body) if record.body else None
-            if stored is not None:
-                if digest := record.get("WARC-Payload-Digest"):
-                    self._originals.setdefault(digest, (record, stored))
-                self._originals.setdefault((record.url, record.get("WARC-Date")), (record, stored))
-            record.body = b""
+        if record.kind != "revisit" and record.body:
+            stored = self.store.add(record.body)
+            capture = record.url, record.get("WARC-Date")
+            for key in (record.get("WARC-Payload-Digest"), record.get("WARC-Record-ID"), capture):
+                if key:
+                    self._originals.setdefault(key, (record, stored))
+        record.body = b""
         self._responses.append((record, stored))
+
+    def _join_segments(self) -> None:
+        """Add the records that the writer split into segments (WARC 1.1, chapter 8)."""
+        for segments in self._segmented.values():
+            number, size = 1, 0
+            parts: list[bytes] = []
+            while number in segments and size <= MAX_PIECE_BYTES:
+                last, stored = segments[number]
+                parts.append(stored.read())
+                number, size = number + 1, size + stored.length
+            if not parts:
+                self.notes.add("broken_records")
+                continue
+            record = segments[1][0]
+            record.body = b"".join(parts)
+            record.cut = coerce.size(last.get("WARC-Segment-Total-Length")) != size
+            self._add(record)
 
     def exchanges(self) -> list[Exchange]:
         """Return an exchange for each response that can be part of a page, in order of WARC-Date."""
+        self._join_segments()
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
@@ -154,7 +209,8 @@ class Archive:
         status, got = _status(response)
         if response.kind == "revisit" and status != 304:
             capture = (response.get("WARC-Refers-To-Target-URI"), response.get("WARC-Refers-To-Date"))
-            known = self._originals.get(response.get("WARC-Payload-Digest")) or self._originals.get(capture)
+            keys = (response.get("WARC-Payload-Digest"), response.get("WARC-Refers-To"), capture)
+            known = next((self._originals[key] for key in keys if key in self._originals), None)
             notes.add("revisit" if known is not None else "revisit_lost")
             if known is not None:
                 stored = known[1]
@@ -178,6 +234,7 @@ class Archive:
             request_body_bytes=0 if request is None else len(request.body),
             response_header_bytes=response.head_bytes,
             lost_body_bytes=lost,
+            cut=response.cut,
             http=_http_version(response),
         )
         if made is not None:
@@ -186,8 +243,13 @@ class Archive:
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
         """Return the pages in all records. `roots` lists the URLs of the pages, if known."""
+        exchanges = self.exchanges()
+        kinds = ", ".join(f"{n} {coerce.label(kind)}" for kind, n in self._kinds.most_common(5) if kind)
+        if kinds and not exchanges:
+            message = f"has no request that a page could start with, among these records: {kinds}"
+            raise InputError(message, place, "pass a WARC that has the responses of a page")
         source = coerce.source_of("WARC", self.software, self.date)
-        return pages_of(self.exchanges(), name, source, self.notes, place, roots=roots)
+        return pages_of(exchanges, name, source, self.notes, place, roots=roots)
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -219,8 +281,9 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of the types in _KINDS. For a warcinfo record, yield the name of the software, or "".
-    Raises InputError for a damaged record. If `lenient`, skip to the next record instead."""
+    """Yield the records, without blocks if their type is not in _KINDS. For a warcinfo record, yield the
+    name of the software, or "". Raises InputError for a damaged record. If `lenient`, skip to the next record
+    instead."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -238,7 +301,7 @@ def _records(
                         raise ValueError("the bytes before it are not a record")
                     url = raw.rec_headers.get_header("WARC-Target-URI") or ""
                     progress(at, len(mapped))
-                    yield from _read(raw, notes)
+                    yield from _read(raw)
                 if mapped[iterator.offset :].strip():
                     raise EOFError("the file ends in the middle of it")
                 progress(len(mapped), len(mapped))
@@ -258,8 +321,6 @@ def _damage_in_words(error: Exception) -> str:
     # These errors' own texts may contain bytes of the damaged record.
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
-    if isinstance(error, StatusAndHeadersParserException):
-        return "its HTTP header cannot be read"
     return str(error) or type(error).__name__
 
 
@@ -269,7 +330,7 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
     INC_RECORD = ""
 
     def __init__(self, file: mmap.mmap) -> None:
-        super().__init__(file, check_digests=False)
+        super().__init__(file, no_record_parse=True, check_digests=False)
         self.reader = _Unpacked(file)
 
 
@@ -292,6 +353,14 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
         return bytes(super()._decompress(data))
 
 
+class _Block(io.BytesIO):
+    """The block of a record. Raises InputError if its HTTP heads have more lines than permitted."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        budget.work(budget.LINE_STEPS)
+        return super().readline(size)
+
+
 def _url_at(mapped: mmap.mmap, start: int) -> str:
     head = mapped[start : start + _HEAD_BYTES]
     found = _TARGET.search(unpacked_start(head, _HEAD_BYTES) if head.startswith(GZIP) else head)
@@ -309,31 +378,26 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
     return len(mapped)
 
 
-def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
+def _read(raw: Any) -> Iterator[_Record | str]:
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
         info = _body(raw).decode("utf-8", "replace")
         software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
         yield coerce.label(software[1]) if software else ""
         return
-    if raw.rec_type not in _KINDS:
+    kind = raw.rec_type or ""
+    if kind not in _KINDS:
+        yield _Record(kind, headers, b"")
         return
-    head = raw.http_headers
     body = _body(raw)
-    head_bytes = head.total_len if head is not None else 0
     length = headers.get_header("Content-Length")
     if length is None:
         raise ValueError("it has no Content-Length")
-    missing = int(length) - head_bytes - len(body)
+    missing = int(length) - len(body)
     if missing > 0:
         raise EOFError(f"the last {missing} bytes are missing")
     # Revisits have this field because they have no body (wget, Heritrix).
-    if raw.rec_type != "revisit" and headers.get_header("WARC-Truncated"):
-        notes.add("short")
-    if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():
-        body = without_chunks(body)
-        notes.add("chunked")
-    yield _Record(raw.rec_type, headers, head, body)
+    yield _Record(kind, headers, body, kind != "revisit" and bool(headers.get_header("WARC-Truncated")))
 
 
 def _body(raw: Any) -> bytes:
@@ -348,7 +412,10 @@ def _body(raw: Any) -> bytes:
 
 def _status(response: _Record) -> tuple[int, Pairs]:
     if response.head is None:
-        return (200 if response.kind != "revisit" else 0), [("Content-Type", response.get("Content-Type"))]
+        # HTTP/0.9 has neither status nor headers, and its responses are HTML.
+        mime = response.get("Content-Type")
+        mime = "text/html" if mime.startswith("application/http") else mime
+        return (200 if response.kind != "revisit" else 0), [("Content-Type", mime)]
     code = response.head.get_statuscode()
     return (int(code) if code.isdigit() else 0), response.headers
 

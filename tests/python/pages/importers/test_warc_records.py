@@ -1,0 +1,126 @@
+"""Importing rare records of WARC files: interim responses, segments, conversions, HTTP/0.9 and others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastopen.common.errors import InputError
+from fastopen.pages import Page, load_pages
+from pages.hars import noted
+
+SHEET = b'<link rel="stylesheet" href="/s.css">'
+PAGE = b'<html><head>%s</head><body><img src="/i.png"></body></html>' % SHEET
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+CHUNKS = b"10;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\nTrailer: x\r\n\r\n" % (PAGE[:16], len(PAGE) - 16, PAGE[16:])
+URLS = ["http://a.test/", "http://a.test/s.css", "http://a.test/i.png"]
+
+
+def record(kind: str, url: str, block: bytes, **fields: str) -> bytes:
+    """Return a record of a WARC. In names of fields, underscores stand for hyphens."""
+    named = {
+        "WARC-Type": kind,
+        "WARC-Target-URI": url,
+        "WARC-Date": "2024-05-01T10:00:00Z",
+        "Content-Type": "application/http; msgtype=response",
+    } | {name.replace("_", "-"): value for name, value in fields.items()}
+    lines = [f"{name}: {value}" for name, value in named.items()]
+    head = "\r\n".join(["WARC/1.1", *lines, f"Content-Length: {len(block)}", "", ""])
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def message(body: bytes, mime: str = "text/html", fields: str = "", status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Type: {mime}\r\n{fields}\r\n".encode() + body
+
+
+def response(url: str, body: bytes, mime: str = "text/html", **fields: str) -> bytes:
+    return record("response", url, message(body, mime), **fields)
+
+
+REST = response(URLS[1], b"p {}", "text/css") + response(URLS[2], b"\x89PNG", "image/png")
+
+
+def pages(tmp_path: Path, data: bytes) -> list[Page]:
+    file = tmp_path / "my.warc"
+    file.write_bytes(data)
+    return [one.page for one in load_pages([file])]
+
+
+def page(tmp_path: Path, data: bytes) -> Page:
+    (found,) = pages(tmp_path, data)
+    return found
+
+
+@pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 \r\nLink: x\r\n\r\n"])
+def test_the_final_response_follows_interim_responses(tmp_path: Path, interim: bytes) -> None:
+    """Tools that copy the connection, such as warcprox, also record interim responses (RFC 9110, 15.2)."""
+    final = message(CHUNKS, fields=CHUNKED)
+    found = page(tmp_path, record("response", URLS[0], interim * 2 + final) + REST)
+    assert [one.url for one in found.resources] == URLS
+    root = found.resources[0]
+    assert (root.body_bytes, root.response_header_bytes) == (len(PAGE), len(final) - len(CHUNKS))
+    without_end = page(tmp_path, response(URLS[0], PAGE) + record("response", URLS[2], interim))
+    assert (len(without_end.resources), noted(without_end)["unanswered"]) == (1, 1)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("missing", [None, 2, 0])
+def test_segments_are_joined(tmp_path: Path, order: tuple[int, ...], missing: int | None) -> None:
+    block = message(CHUNKS, fields=CHUNKED)
+    first = record("response", URLS[0], block[:60], WARC_Record_ID="<urn:1>", WARC_Segment_Number="1")
+    origin = {"WARC_Segment_Origin_ID": "<urn:1>"}
+    second = record("continuation", URLS[0], block[60:130], WARC_Segment_Number="2", **origin)
+    total = {"WARC_Segment_Total_Length": str(len(block))}
+    third = record("continuation", URLS[0], block[130:], WARC_Segment_Number="3", **origin, **total)
+    segments = [(first, second, third)[number] for number in order if number != missing]
+    found = page(tmp_path, segments[0] + REST + b"".join(segments[1:]))
+    notes = noted(found)
+    urls = [one.url for one in found.resources]
+    if missing is None:
+        assert (urls, found.resources[0].body_bytes) == (URLS, len(PAGE))
+    elif missing == 2:
+        assert (urls, notes["short"]) == (URLS, 1)
+    else:
+        assert (urls, notes["broken_records"]) == (URLS[1:], 1)
+    assert ("short" in notes, "broken_records" in notes) == (missing == 2, missing == 0)
+
+
+@pytest.mark.parametrize("kind", ["conversion", "metadata"])
+def test_texts_and_metadata_of_pages_are_not_pages(tmp_path: Path, kind: str) -> None:
+    """Common Crawl publishes WARC files of extracted texts (WET) and of metadata (WAT)."""
+    text = record(kind, URLS[0], b"words", Content_Type="text/plain")
+    with pytest.raises(InputError, match=f"2 {kind}"):
+        pages(tmp_path, text * 2)
+    assert [one.url for one in page(tmp_path, response(URLS[0], PAGE) + text + REST).resources] == URLS
+
+
+def test_responses_of_http_0_9_have_no_head(tmp_path: Path) -> None:
+    found = page(tmp_path, record("response", URLS[0], PAGE) + REST)
+    assert [one.url for one in found.resources] == URLS
+    assert (found.resources[0].mime, noted(found)["no_head"]) == ("text/html", 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "body_bytes", "short"),
+    [
+        (CHUNKS, CHUNKED, len(PAGE), False),
+        (CHUNKS[:-30], CHUNKED, len(PAGE) - 11, True),
+        (PAGE, CHUNKED, len(PAGE), False),
+        (PAGE, "Content-Length: 9000\r\n", len(PAGE), True),
+        (PAGE, "Content-Length: 5\r\n", len(PAGE), False),
+    ],
+)
+def test_bodies_that_ended_early_are_noted(
+    tmp_path: Path, body: bytes, fields: str, body_bytes: int, short: bool
+) -> None:
+    found = page(tmp_path, record("response", URLS[0], message(body, fields=fields)))
+    assert (found.resources[0].body_bytes, "short" in noted(found)) == (body_bytes, short)
+
+
+def test_a_revisit_may_name_only_the_record_that_it_repeats(tmp_path: Path) -> None:
+    original = response("http://a.test/same.png", b"\x89PNG...", "image/png", WARC_Record_ID="<urn:1>")
+    repeated = record("revisit", URLS[2], message(b"", "image/png"), WARC_Refers_To="<urn:1>")
+    found = page(tmp_path, response(URLS[0], PAGE) + original + repeated)
+    sizes = {one.url: one.body_bytes for one in found.resources}
+    assert sizes[URLS[2]] == 7
