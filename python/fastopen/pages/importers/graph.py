@@ -83,6 +83,11 @@ class Graph:
                     edges[target] = edge
                     waiting.append(target)
 
+    def redirected_from(self, documents: Iterable[int]) -> set[str]:
+        """Return the URLs to which the `documents`, given by their indices, redirect by their markup."""
+        edges = (pair for index in documents for pair in self._targets(index))
+        return {self.exchanges[target].url for target, edge in edges if edge.evidence == "redirected"}
+
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
         """Return the indices of the exchanges that belong to other pages of the recording: the exchanges
         `started`, and all exchanges to which redirects, references and hyperlinks lead from there."""
@@ -144,8 +149,10 @@ class Graph:
                 if reference.link:
                     self.linked.add(other)
                 elif other != index:
-                    at_bytes = self._at(index, reference.at, len(text))
-                    found.append((other, Edge(index, at_bytes, reference.type)))
+                    # A document redirects only after it has loaded.
+                    at_bytes = None if reference.redirect else self._at(index, reference.at, len(text))
+                    evidence = "redirected" if reference.redirect else "referenced"
+                    found.append((other, Edge(index, at_bytes, reference.type, evidence)))
         for picture, other in recorded.items():
             if missing[picture]:
                 self.alternatives[other].update(missing[picture])
@@ -196,8 +203,9 @@ def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
 
 def navigated_roots(graph: Graph) -> list[int]:
     """Return the indices of the requests that the browser marked as navigations to a page."""
-    redirected = {one.location for one in graph.exchanges if one.location is not None}
-    return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
+    navigated = [i for i, one in enumerate(graph.exchanges) if one.navigated]
+    redirected = {one.location for one in graph.exchanges} | graph.redirected_from(navigated)
+    return [i for i in navigated if graph.exchanges[i].url not in redirected]
 
 
 def first_root(graph: Graph) -> list[int]:

@@ -43,7 +43,9 @@ _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
 _CHOICES: Final = frozenset(["srcset", "imagesrcset"])
 _LINKS: Final = ("a", "area")
 _CANDIDATE: Final = re.compile(r"[\s,]*+(\S+)")
-_REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
+_REFRESH: Final = re.compile(r"\s*(\d*+)[\d.]*+\s*[;,\s]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
+# A refresh within this time is a redirect: Chromium then replaces the document in the session history.
+_REDIRECT_S: Final = 1
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 # tinycss2 raises an error for longer integers (sys.get_int_max_str_digits).
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4300,}")
@@ -59,13 +61,15 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 class Reference:
     """A reference to a URL, as written in a text. A browser knows of it after `at` bytes of the text. `type`
     is the type of resource that the markup implies, such as `image`. `link` is True if browsers do not load
-    the URL for this page: a hyperlink, or a script for browsers without modules. References with the same
-    `picture` are alternatives, for example in a `srcset`. A browser loads only one of them."""
+    the URL for this page: a hyperlink, or a script for browsers without modules. `redirect` is True if the
+    document redirects to the URL (`<meta http-equiv="refresh">`). References with the same `picture` are
+    alternatives, for example in a `srcset`. A browser loads only one of them."""
 
     url: str
     at: int
     type: ResourceType | None = None
     link: bool = False
+    redirect: bool = False
     picture: int | None = None
 
 
@@ -178,7 +182,9 @@ class _Collector:
             yield from self._one(attributes.get("href"), None, link=True)
         elif tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh":
             refresh = _REFRESH.match(attributes.get("content", ""))
-            yield from self._one(refresh and refresh[1], "document", link=True)
+            redirect = refresh is not None and int(refresh[1][:9] or 0) <= _REDIRECT_S
+            for one in self._one(refresh and refresh[2], "document", link=not redirect):
+                yield replace(one, redirect=redirect)
         unused = tag == "script" and "nomodule" in attributes
         for attribute, kind in _SOURCES.get(tag, ()):
             yield from self._one(attributes.get(attribute), kind, link=unused)

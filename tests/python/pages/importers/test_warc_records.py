@@ -124,3 +124,35 @@ def test_a_revisit_may_name_only_the_record_that_it_repeats(tmp_path: Path) -> N
     found = page(tmp_path, response(URLS[0], PAGE) + original + repeated)
     sizes = {one.url: one.body_bytes for one in found.resources}
     assert sizes[URLS[2]] == 7
+
+
+@pytest.mark.parametrize(
+    ("refresh", "redirects"),
+    [
+        ("0; url=/home", True),
+        ("1,url='/home'", True),
+        ("0.9 /home", True),
+        ("5; url=/home", False),
+        ("9", False),
+    ],
+)
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_refresh_at_once_is_a_redirect(tmp_path: Path, refresh: str, redirects: bool, marked: bool) -> None:
+    """A later refresh leads to another page, as a hyperlink does."""
+    data = b""
+    markup = f'<meta http-equiv="Refresh" content="{refresh}">'.encode()
+    for number, (url, body) in enumerate([(URLS[0], markup), ("http://a.test/home", PAGE)]):
+        data += response(url, body, WARC_Record_ID=f"<urn:{number}>")
+        asked = b"GET / HTTP/1.1\r\nSec-Fetch-Dest: document\r\n\r\n"
+        if marked:
+            data += record("request", url, asked, WARC_Concurrent_To=f"<urn:{number}>")
+    found = pages(tmp_path, data + REST)
+    assert len(found) == (2 if marked and not redirects else 1)
+    first = found[0].resources
+    assert first[0].url == URLS[0]
+    if redirects:
+        home = first[1]
+        assert (home.url, home.initiator, home.initiator_at_bytes) == ("http://a.test/home", 0, None)
+        assert (home.type, home.phase, {one.initiator for one in first[2:]}) == ("document", "load", {1})
+    else:
+        assert len(first) == 1
