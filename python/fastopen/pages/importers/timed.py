@@ -147,7 +147,7 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
     handshake, or the 10th percentile of its waits if this is shorter or no handshake was recorded. Without a
     handshake and with fewer than three waits, it is at most the median RTT of the hosts with handshakes."""
     connects = grouped((one.host, one.at.tcp) for one in exchanges if one.at.tcp)
-    waits = grouped((one.host, one.at.wait) for one in exchanges if one.at.wait and not one.pushed)
+    waits = grouped((e.host, e.at.wait) for e in exchanges if e.at.wait and not e.pushed and not _is_early(e))
     low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
     known = {h: min([min(c), *([low[h]] if h in low else [])]) for h, c in connects.items()}
     usual = sorted(known.values())[(len(known) - 1) // 2] if known else None
@@ -158,6 +158,12 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
             guess = low.get(host, 0.0)
             found[host] = min(guess, usual) if usual is not None and len(waits.get(host, ())) < 3 else guess
     return found
+
+
+def _is_early(one: Exchange) -> bool:
+    """Return True if the wait for a response lacks a round trip, because the request was sent with the QUIC
+    handshake (0-RTT), which overlaps with the wait. QUIC handshakes take one or two RTTs."""
+    return one.http == "3" and (one.at.wait or 0.0) < (one.at.tcp or 0.0) / 3
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:

@@ -8,6 +8,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage
+from fastopen.pages.recording import Recording
 from pages.hars import at, entry, har, import_har, noted, one_page
 
 ROOT = entry("http://a.test/")
@@ -17,6 +18,11 @@ NOTHING = {"blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0,
 def by(creator: str, *entries: Any, on_load: float | None = None) -> ImportedPage:
     (page,) = import_har(har(*entries, on_load=on_load, creator={"name": creator, "version": "1"}), "my.har")
     return page
+
+
+def recorded(imported: ImportedPage) -> Recording:
+    assert imported.recording is not None
+    return imported.recording
 
 
 def test_firefox_writes_the_stored_size_of_what_its_cache_answered() -> None:
@@ -238,3 +244,87 @@ def test_waits_of_answers_that_share_a_filled_connection_are_no_thinking() -> No
     ]
     page = one_page(root, *images).page
     assert max(one.server_think_us for one in page.resources) <= 60_000
+
+
+SCRIPT = {"content": {"size": 1000, "mimeType": "text/javascript"}}
+
+
+@pytest.mark.parametrize(("connect", "ssl"), [(40, 40), (0, 40), (40, 0), (40, 38)])
+@pytest.mark.parametrize("wait", [60, 3])
+def test_a_quic_handshake_includes_tls(connect: float, ssl: float, wait: float) -> None:
+    """Chrome, Safari and WebPageTest write the same round trip into `connect` and `ssl`. After 0-RTT,
+    Chrome's `wait` begins at the end of the handshake, so that it lacks a round trip."""
+    http = {"httpVersion": "h3"}
+    timings = {"connect": connect, "ssl": ssl, "wait": wait}
+    root = entry("https://a.test/", time=max(connect, ssl) + wait + 10, timings=timings, response=http)
+    later = entry("https://a.test/1.js", 150, timings={"connect": -1}, response={**SCRIPT, **http})
+    imported = one_page(root, later, on_load=300)
+    recording = recorded(imported)
+    assert recording.round_trip_ms == {"a.test": 40}
+    assert [(one.tcp, one.tls) for one in recording.exchanges] == [(40, 0), (0, 0)]
+    assert [one.server_think_us for one in imported.page.resources] == [max(0, wait - 40) * 1000, 10_000]
+
+
+def test_a_slow_quic_handshake_is_not_the_round_trip() -> None:
+    http = {"httpVersion": "h3"}
+    root = entry("https://a.test/", timings={"connect": 80, "ssl": 80, "wait": 40}, response=http)
+    assert recorded(one_page(root)).round_trip_ms == {"a.test": 40}
+
+
+@pytest.mark.parametrize("creator", ["mitmproxy", "mitmproxy har_dump", "mitmproxy exporthar"])
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_mitmproxy_connects_before_an_https_entry_starts(creator: str, scheme: str) -> None:
+    """It opens the connection to an http server while the request waits."""
+    tls = 55 if scheme == "https" else -1
+    opened = 50 if scheme == "http" else 0
+    timings = {"blocked": -1, "connect": 50, "ssl": tls, "send": 1, "wait": 80 + opened, "receive": 10}
+    root = entry(f"{scheme}://a.test/", 200, time=sum(x for x in timings.values() if x > 0), timings=timings)
+    later = entry(f"{scheme}://a.test/1.js", 350, timings={"connect": -1}, response=SCRIPT)
+    imported = by(creator, root, later)
+    first, second = recorded(imported).exchanges
+    began = 95 if scheme == "https" else 200  # ms
+    ended = 291 if scheme == "https" else 341
+    assert (began + first.end, first.tcp, first.tls) == (ended, 50, max(tls, 0))
+    assert (first.first_byte - first.sent, began + second.asked) == (80, 350)
+    assert imported.page.resources[0].server_think_us == 30_000
+
+
+@pytest.mark.parametrize("of_type", ["websocket", "webtransport", "directsocket"])
+def test_sockets_of_scripts_are_left_out(of_type: str) -> None:
+    page = one_page(ROOT, entry("https://a.test/socket", 50, _resourceType=of_type)).page
+    assert (len(page.resources), noted(page)["websocket"]) == (1, 1)
+
+
+def test_requests_of_a_service_worker_replace_those_of_the_page() -> None:
+    worker = {"_fetchedViaServiceWorker": True, "_transferSize": 0, "bodySize": -1}
+    headers = [{"name": "Referer", "value": "http://a.test/"}]
+    asked = entry(
+        "http://a.test/1.js",
+        100,
+        request={"headers": headers},
+        response={**SCRIPT, **worker},
+        _resourceType="script",
+    )
+    fetched = entry("http://a.test/1.js", 105, response=SCRIPT, _resourceType="fetch")
+    opaque = entry("http://a.test/1.png", 100, response={**worker, "content": {"size": 0, "mimeType": ""}})
+    page = one_page(ROOT, asked, fetched, opaque, on_load=300).page
+    found = [(one.url, one.type, one.phase) for one in page.resources]
+    assert found == [("http://a.test/", "document", "load"), ("http://a.test/1.js", "script", "load")]
+    assert noted(page)["mocked"] == 2
+    document = entry("http://a.test/", response=worker, _resourceType="document")
+    root = entry("http://a.test/", 5, _resourceType="fetch")
+    (only,) = one_page(document, root, on_load=300).page.resources
+    assert (only.url, only.type) == ("http://a.test/", "document")
+
+
+def test_the_port_of_a_server_is_not_the_name_of_a_connection() -> None:
+    """Chrome writes the port into `connection` and the name into `_connectionId`."""
+    http = {"httpVersion": ""}
+    entries = [
+        entry(
+            f"https://a.test/{n}.js", 100, response={**SCRIPT, **http}, connection="443", _connectionId=str(n)
+        )
+        for n in range(2)
+    ]
+    page = one_page(entry("https://a.test/", response=http), *entries).page
+    assert {one.http for one in page.resources} == {None}

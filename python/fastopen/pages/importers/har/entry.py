@@ -27,6 +27,8 @@ _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
     (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
 )
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
+# Chrome's types of requests that open connections for scripts.
+_SOCKETS: Final = frozenset(["websocket", "webtransport", "directsocket"])
 _MAX_STACK: Final = 200
 _Timings = Mapping[str, float | None]
 # URLs with a host that browsers accept, even if neither DNS nor TLS accepts it, such as `-a.test`.
@@ -42,13 +44,17 @@ class Writer(NamedTuple):
     """True if `send` includes `blocked` on a reused connection, so that only the total `time` is reliable."""
     load_event_of_inspector: bool = False
     """True if `onLoad` counts from the start of the recording instead of the start of the page."""
+    is_proxy: bool = False
+    """True if an entry starts when a proxy gets the request. By then, the proxy has connected to the server
+    if the scheme is https, and else `wait` includes `connect`."""
 
 
-# The deviations of known programs by `creator.name` in lower case, and the source files that cause them.
+# The deviations of known programs, by the beginning of `creator.name` in lower case, and their source files.
 WRITERS: Final = {
     "playwright": Writer(tls_counted_twice=True),  # harTracer.ts, all versions up to 1.57
     # HARBuilder.js, TimelineManager.js
     "webkit web inspector": Writer(queue_counted_twice=True, load_event_of_inspector=True),
+    "mitmproxy": Writer(is_proxy=True),  # savehar.py, har_dump.py
 }
 
 
@@ -77,7 +83,13 @@ def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Write
         raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()
     sent, got, text = entry.request_headers, entry.response_headers, entry.text
+    pushed = bool(coerce.number(raw.get("_was_pushed")))
+    version = _version(entry, pushed)
     times = _times(entry, url, page, guessed, writer)
+    if version == "3":
+        # The handshake of QUIC includes that of TLS. Recorders name it `connect`, `ssl` or both.
+        times.connect = max(times.connect, times.tls)
+        times.tcp, times.tls = times.connect or None, 0.0
     mime = kinds.mime_of(coerce.text(entry.content.get("mimeType")), got)
     sizes = sizes_of(entry, url, method, status, guessed)
     if sizes.body_bytes <= 1:
@@ -90,7 +102,6 @@ def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Write
     # chrome-har and WebPageTest write the type of the initiator into a field of its own.
     asked_by = coerce.mapping(raw.get("_initiator")).get("type") or raw.get("_initiator_type")
     is_frame = recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
-    pushed = bool(coerce.number(raw.get("_was_pushed")))
     return Exchange(
         url=url,
         type=of_type,
@@ -100,7 +111,7 @@ def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Write
         **sizes._asdict(),
         recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, sizes.body_bytes),
         text=text,
-        http=_version(entry, pushed),
+        http=version,
         freshness=freshness_of(method, status, got, times.end),
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
@@ -142,7 +153,7 @@ def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -
         return "websocket"
     if scheme and scheme not in urls.DEFAULT_PORTS:
         return "scheme"
-    if status == 101 or coerce.text(entry.raw.get("_resourceType")).lower() == "websocket":
+    if status == 101 or coerce.text(entry.raw.get("_resourceType")).lower() in _SOCKETS:
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
@@ -169,7 +180,8 @@ def _version(entry: HarEntry, pushed: bool) -> HttpVersion | None:
 
 
 def _connection_id(raw: Mapping[str, Any]) -> str | None:
-    for key in ("connection", "_socket"):
+    # Chrome writes the server's port into `connection`, as HAR 1.2 permits, if it writes `_connectionId`.
+    for key in ("_connectionId", "connection", "_socket"):
         value = raw.get(key)
         known = isinstance(value, (str, int)) and not isinstance(value, bool)
         if known and (name := str(value).strip()) not in ("", "0", "-1"):  # Chrome writes 0 for none
@@ -186,10 +198,16 @@ def _times(entry: HarEntry, url: str, page: HarPage, notes: Notes, writer: Write
         if start is None:
             notes.add("started")
             start = page.exchanges[-1].at.start if page.exchanges else page.started or 0.0
+        lasted = 0.0 if writer.tls_counted_twice else coerce.milliseconds(raw.get("time")) or 0.0
+        if writer.is_proxy and (connect := timings.get("connect")):
+            if url.startswith("https:"):
+                start -= connect + (timings.get("ssl") or 0.0)
+            else:
+                timings["wait"] = max(0.0, (timings.get("wait") or 0.0) - connect)
+                lasted = 0.0
         spent = _spent(timings)
         if not spent:
             notes.add("timings")
-        lasted = 0.0 if writer.tls_counted_twice else coerce.milliseconds(raw.get("time")) or 0.0
         end = start + (lasted if lasted and writer.queue_counted_twice else max(spent, lasted))
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
@@ -278,8 +296,11 @@ def answered_locally(entry: HarEntry, times: Times, timed: bool) -> str | None:
         ):
             return "internal"
     # Playwright marks answers of route.fulfill. Safari marks those of service workers and local overrides.
+    # Chrome marks those of service workers. They have no transfer size, even if the worker used the network.
     fetched = coerce.text(entry.raw.get("_fetchType")).lower()
     if entry.raw.get("_wasFulfilled") is True or fetched in ("service worker", "inspector override"):
+        return "mocked"
+    if response.get("_fetchedViaServiceWorker") is True and entry.transferred is None:
         return "mocked"
     return "cached" if _is_cached(entry, times, timed) else None
 

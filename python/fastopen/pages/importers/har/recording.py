@@ -67,8 +67,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     if unreadable is not None and not any(coerce.moment_ms(start) is not None for start in starts):
         remedy = "write startedDateTime as ISO 8601, such as 2026-11-29T10:00:00.000Z"
         raise InputError(f"cannot read any start time, such as {unreadable[:40]!r}", place, remedy)
-    creator = coerce.text(coerce.mapping(log.get("creator")).get("name"))
-    writer = WRITERS.get(creator.strip().lower(), Writer())
+    creator = coerce.text(coerce.mapping(log.get("creator")).get("name")).strip().lower()
+    writer = next((one for name, one in WRITERS.items() if creator.startswith(name)), Writer())
     pages = _pages(log, entries, writer, notes)
     for page in pages:
         _read(page, entries, place, lenient, writer)
@@ -245,7 +245,9 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     answers = ((one, answered_locally(HarEntry(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}
     chains.link_chains(entries)
-    first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
+    replaced = _replaced(entries, local)
+    others = (entry for entry in entries if entry not in replaced)
+    first = min(others, key=lambda e: (e.at.start, e.order), default=None)
     if first in local and first is not None and first.type == "document" and len(local) < len(entries):
         chain = [one for one in entries if chains.head(one) is first]
         root = max(chain, key=chains.start_order)
@@ -258,6 +260,22 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     kept = [entry for entry in entries if entry not in local]
     chains.leave_out(local.keys(), kept)
     return kept
+
+
+def _replaced(entries: Sequence[Exchange], local: Mapping[Exchange, str]) -> set[Exchange]:
+    """Let the requests of service workers take the places of the page's requests that they answered. Return
+    the page's requests. `local` maps the entries that did not use the network to the reasons."""
+    fetches = grouped((one.url, one) for one in entries if one not in local and one.type == "xhr")
+    found: set[Exchange] = set()
+    for asked in (one for one, reason in local.items() if reason == "mocked"):
+        for fetch in fetches.get(asked.url, ()):
+            if fetch.at.start >= asked.at.start:
+                fetch.type, fetch.delays_load_event = asked.type, asked.delays_load_event
+                fetch.initiators, fetch.referer = asked.initiators, asked.referer
+                fetches[asked.url].remove(fetch)
+                found.add(asked)
+                break
+    return found
 
 
 def _source(log: Mapping[str, Any], first: object) -> str:
