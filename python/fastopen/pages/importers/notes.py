@@ -58,6 +58,7 @@ SENTENCES: Final = {
     "encoded": "texts that could not be decompressed to find references: {n}",
     # Times
     "ahead": "the document was fetched before the page started, and was moved to the page's start",
+    "page_start": "the page is recorded as started after all its requests, so its start is that of the first",
     "onload_clock": "the load event is unknown, because the recorder counts from the start of the recording",
     "onload_root": "the load event is unknown, because its time is before the end of the document",
     "onload_early": "the load event is unknown, because its time is before the first request",

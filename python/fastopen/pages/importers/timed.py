@@ -40,9 +40,8 @@ def page_with_times(head: HarPage, name: str, source: str, notes: Notes, place: 
     ordered, document = in_order(head.exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document, notes)
     initiators, known = finder.find_all()
-    if document == 0:
-        _fetched_ahead(ordered[0], head, notes)
-    load_at = _load_event(ordered, document, head, notes)
+    started = _page_start(ordered, document, head, notes)
+    load_at = _load_event(ordered, document, head, started, notes)
     round_trips = _round_trips(ordered, notes)
     network_times = tuple(_network_times(ordered))
     notes["preflight"] += sum(one.is_preflight for one in ordered)
@@ -108,16 +107,15 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
     return ordered, ordered.index(document)
 
 
-def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes: Notes) -> float | None:
+def _load_event(
+    ordered: Sequence[Exchange], document: int, head: HarPage, started: float, notes: Notes
+) -> float | None:
     """Return the time of the load event in ms since 1970; None if missing or if other times contradict it."""
     began = ordered[0].at.start
-    started, on_load = head.started, head.on_load
-    if on_load is None:
+    if head.on_load is None:
         notes.add("onload")
         return None
-    if started is None or abs(started - began) > MAX_MS:
-        started = began
-    load_at = started + on_load
+    load_at = started + head.on_load
     last = max(one.at.end for one in ordered)
     if head.inspector_clock and load_at > last + _SLOW_MS:
         notes.add("onload_clock")
@@ -132,12 +130,20 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
     return load_at
 
 
-def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """Move the first request, `root`, to the page's start if it was a prefetch that ended before then."""
-    started = head.started
-    if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
-        notes.add("ahead")
-        root.at.move(started - root.at.start)
+def _page_start(ordered: Sequence[Exchange], document: int, head: HarPage, notes: Notes) -> float:
+    """Return the start of the page in ms since 1970. If the document was fetched ahead, move it there. If all
+    requests had ended by the recorded start, ignore the recorded start, because its clock differs."""
+    root, others, started = ordered[0], ordered[1:], head.started
+    if started is None or abs(started - root.at.start) > MAX_MS:
+        return root.at.start
+    if document == 0 and root.at.end <= started - _AHEAD_MS:
+        if all(one.at.start >= started - _AHEAD_MS for one in others):
+            notes.add("ahead")
+            root.at.move(started - root.at.start)
+        elif all(one.at.end < started for one in others):
+            notes.add("page_start")
+            return root.at.start
+    return started
 
 
 def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:

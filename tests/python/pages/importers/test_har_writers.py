@@ -12,6 +12,7 @@ from fastopen.pages.recording import Recording
 from pages.hars import at, entry, har, import_har, noted, one_page
 
 ROOT = entry("http://a.test/")
+SCRIPT = {"content": {"size": 1000, "mimeType": "text/javascript"}}
 NOTHING = {"blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0, "receive": 0}
 
 
@@ -246,9 +247,6 @@ def test_waits_of_answers_that_share_a_filled_connection_are_no_thinking() -> No
     assert max(one.server_think_us for one in page.resources) <= 60_000
 
 
-SCRIPT = {"content": {"size": 1000, "mimeType": "text/javascript"}}
-
-
 @pytest.mark.parametrize(("connect", "ssl"), [(40, 40), (0, 40), (40, 0), (40, 38)])
 @pytest.mark.parametrize("wait", [60, 3])
 def test_a_quic_handshake_includes_tls(connect: float, ssl: float, wait: float) -> None:
@@ -287,6 +285,40 @@ def test_mitmproxy_connects_before_an_https_entry_starts(creator: str, scheme: s
     assert (began + first.end, first.tcp, first.tls) == (ended, 50, max(tls, 0))
     assert (first.first_byte - first.sent, began + second.asked) == (80, 350)
     assert imported.page.resources[0].server_think_us == 30_000
+
+
+@pytest.mark.parametrize(
+    ("started", "asked", "ended", "on_load", "note"),
+    [
+        ("2024-05-01T12:00:00.000", [0, 100], [80, 180], 300, "page_start"),  # local time without its zone
+        ("2024-05-01T10:00:01.500Z", [0, 1600], [80, 180], 300, "ahead"),  # prefetched
+        ("2024-05-01T10:00:01.500Z", [0, 100, 1700], [80, 180, 1780], 1900, None),  # prerendered
+    ],
+)
+def test_pages_may_start_after_their_requests(
+    started: str, asked: list[float], ended: list[float], on_load: float, note: str | None
+) -> None:
+    entries = [ROOT, *(entry(f"http://a.test/{start}.js", start, response=SCRIPT) for start in asked[1:])]
+    data = har(*entries, on_load=300 if note else 400)
+    data["log"]["pages"][0]["startedDateTime"] = started
+    (imported,) = import_har(data, "my.har")
+    assert [one.end for one in recorded(imported).exchanges] == ended
+    assert imported.recorded_plt_us == on_load * 1000
+    assert noted(imported.page).keys() & {"ahead", "page_start"} == ({note} if note else set())
+
+
+@pytest.mark.parametrize(
+    ("named", "version"),
+    [
+        *((one, "3") for one in ("h3", "h3-29", "HTTP/3", "3", "hq-29", "http/2+quic/46", "quic")),
+        *((one, "2") for one in ("h2", "h2c", "HTTP/2.0", "HTTP2", "HTTP 2", "2.0", "2 2", "spdy/3.1")),
+        *((one, "1.1") for one in ("HTTP/1.1", "http/1.1 ", "1.1")),
+        *((one, None) for one in ("unknown", "", "blob", "us:", "20")),
+    ],
+)
+def test_recorders_have_many_names_for_versions_of_http(named: str, version: str | None) -> None:
+    (root,) = one_page(entry("http://a.test/", response={"httpVersion": named})).page.resources
+    assert root.http == version
 
 
 @pytest.mark.parametrize("of_type", ["websocket", "webtransport", "directsocket"])

@@ -11,7 +11,7 @@ from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.exchange import Exchange, HarPage, Times, freshness_of, is_redirect
 from fastopen.pages.importers.har.parts import HarEntry, sizes_of
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.model import HttpVersion, body_is_empty
+from fastopen.pages.model import body_is_empty
 from fastopen.pages.recording import StoredBody
 
 _METHODS: Final = frozenset([*HTTPMethod, "PROPFIND", "REPORT"])
@@ -20,13 +20,6 @@ _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
     "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
 ])  # fmt: skip
-# Names of HTTP versions that recorders write, such as h2, h2c, HTTP/2.0, h3-29 and HTTP/3. SPDY counts as its
-# successor HTTP/2, and Google's own QUIC as its successor HTTP/3.
-_VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
-    (re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE), "3"),
-    (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
-)
-_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 # Chrome's types of requests that open connections for scripts.
 _SOCKETS: Final = frozenset(["websocket", "webtransport", "directsocket"])
 _MAX_STACK: Final = 200
@@ -84,7 +77,9 @@ def read_entry(raw: object, order: int, place: str, page: HarPage, writer: Write
     guessed = Notes()
     sent, got, text = entry.request_headers, entry.response_headers, entry.text
     pushed = bool(coerce.number(raw.get("_was_pushed")))
-    version = _version(entry, pushed)
+    version = entry.version("response")
+    if version not in ("2", "3") and (pushed or coerce.number(raw.get("_http2_stream_id"))):
+        version = "2"
     times = _times(entry, url, page, guessed, writer)
     if version == "3":
         # The handshake of QUIC includes that of TLS. Recorders name it `connect`, `ssl` or both.
@@ -165,18 +160,6 @@ def _left_out(entry: HarEntry, status: int, method: str, recorded: str | None) -
     declared = (coerce.header(fields, "content-type") or "" for fields in headers)
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
     return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, posted, *declared))} else None
-
-
-def _version(entry: HarEntry, pushed: bool) -> HttpVersion | None:
-    raw = entry.raw
-    named = [coerce.text(v).strip() for v in (entry.response.get("httpVersion"), raw.get("_protocol"))]
-    for pattern, version in _VERSIONS:
-        if any(map(pattern.match, named)):
-            return version
-    if pushed or coerce.number(raw.get("_http2_stream_id")):
-        return "2"
-    minor = next((match["minor"] for name in named if (match := _ONE_AT_A_TIME.match(name))), None)
-    return None if minor is None else "1.0" if minor == "0" else "1.1"
 
 
 def _connection_id(raw: Mapping[str, Any]) -> str | None:

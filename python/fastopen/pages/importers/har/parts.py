@@ -15,7 +15,7 @@ from fastopen.pages.importers import coerce
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.model import body_is_empty
+from fastopen.pages.model import HttpVersion, body_is_empty
 from fastopen.pages.recording import BodyStore, StoredBody
 
 # Bytes of memory of a header in `_seen`, without its characters: a tuple, two strings, a dictionary entry.
@@ -27,8 +27,14 @@ _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # gzip and brotli compress text to about a third (the HTTP Archive's Web Almanac 2022, chapter
 # Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
 _COMPRESSED_SHARE: Final = 3
-# Beginnings of the names of HTTP/2, HTTP/3 and their predecessors, in lower case, as recorders write them.
-_BINARY: Final = ("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq")
+# Names of HTTP versions that recorders write, such as h2, h2c, HTTP/2.0, h3-29 and HTTP/3. SPDY counts as its
+# successor HTTP/2, and Google's own QUIC as its successor HTTP/3. Old WebPageTests write `2 2`: `HTTP/2 200`.
+_VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
+    (re.compile(r"h3\b|hq\b|http[/ ]?3|3(\.0)?( |\Z)|quic|http/2\+quic", re.IGNORECASE), "3"),
+    (re.compile(r"h2c?\b|http[/ ]?2|2(\.0)?( |\Z)|spdy", re.IGNORECASE), "2"),
+    (re.compile(r"(http/)?1\.0\Z", re.IGNORECASE), "1.0"),
+    (re.compile(r"(http/)?1\.1\Z", re.IGNORECASE), "1.1"),
+)
 _TYPICAL: Final = {"request": TYPICAL_REQUEST, "response": TYPICAL_RESPONSE}
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -104,6 +110,12 @@ class HarEntry:
         self.transferred = next(filter(None, map(coerce.size, sizes)), None)
         """Bytes of the response as sent, headers included (Chrome, WebPageTest); None if unknown or 0."""
 
+    def version(self, side: str) -> HttpVersion | None:
+        """Return the HTTP version that the recorder names for the `request` or the `response` (`side`)."""
+        written = (coerce.mapping(self.raw.get(side)).get("httpVersion"), self.raw.get("_protocol"))
+        named = [coerce.text(one).strip() for one in written]
+        return next((version for rule, version in _VERSIONS if any(map(rule.match, named))), None)
+
 
 class Sizes(NamedTuple):
     """Sizes of a request and its response in bytes, with headers as HTTP/1.1 text."""
@@ -118,9 +130,8 @@ def sizes_of(entry: HarEntry, url: str, method: str, status: int, notes: Notes) 
     """Return the header and body sizes of a HAR entry. A size that the entry lacks is computed from other
     values or guessed, and counted in `notes`."""
     request, response = entry.request, entry.response
-    versions = (entry.raw.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     binary = entry.request_headers.binary or entry.response_headers.binary
-    binary |= any(coerce.text(version).lower().strip().startswith(_BINARY) for version in versions)
+    binary |= entry.version("request") in ("2", "3") or entry.version("response") in ("2", "3")
     request_line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
     host = len(f"host: {urls.host_of(url)}\r\n")
     written = request_line + (0 if coerce.header(entry.request_headers, "host") is not None else host)
