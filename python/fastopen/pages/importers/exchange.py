@@ -159,6 +159,8 @@ class Exchange:
     """The URLs that the recorder names as initiator; for scripts, the call stack, innermost first."""
     document: str | None = None
     """The URL of the document to which the exchange belongs, as the recorder names it."""
+    page: str = ""
+    """The recorder's ID of the page to which the exchange belongs; "" if unknown."""
     base_page: bool = False
     """True if the recorder marks the exchange as the page's document."""
     embedded: bool = False

@@ -113,13 +113,16 @@ def http_exchange(
     response_header_bytes: int | None = None,
     lost_body_bytes: int | None = None,
     cut: bool = False,
+    recorded: str = "",
+    page: str = "",
     http: HttpVersion | None = None,
 ) -> Exchange | None:
     """Return a recorded HTTP request and its response as an Exchange. For a request that cannot be part of a
     page, such as one for robots.txt, count the reason in `notes` and return None. `sent` and `got` are the
     headers of request and response. `body` is the response's body without chunked framing, and `cut` is True
     if its end is missing. If the recording lacks the body, `lost_body_bytes` is its length. If a header's
-    size is None, a typical size is assumed."""
+    size is None, a typical size is assumed. `recorded` is the recorder's name for the resource type, and
+    `page` its ID of the page, if known."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -133,10 +136,11 @@ def http_exchange(
         return None
     lower_sent, lower_got = coerce.lowered(sent), coerce.lowered(got)
     mime = kinds.mime_of("", lower_got)
-    if kinds.is_event_stream(mime):
+    named = recorded.lower() if recorded.lower() in kinds.RECORDED else None
+    if kinds.is_event_stream(mime, named):
         notes.add("event_stream")
         return None
-    of_type = kinds.type_of(url, mime, lower_sent)
+    of_type = kinds.type_of(url, mime, lower_sent, named)
     location = coerce.header(lower_got, "location") if is_redirect(status) else None
     referer = coerce.header(lower_sent, "referer")
     if body_is_empty(method, status):
@@ -172,7 +176,8 @@ def http_exchange(
         freshness=freshness_of(method, status, lower_got, None),
         http=http,
         navigated=kinds.destination_of(lower_sent) == "document" and not kinds.is_fetched_ahead(lower_sent),
-        delays_load_event=kinds.delays_load_event(of_type, method, lower_sent),
+        delays_load_event=kinds.delays_load_event(of_type, method, lower_sent, named),
+        page=page,
         notes=Notes(repacked=int(text is not None)),
     )
 

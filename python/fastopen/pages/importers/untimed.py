@@ -63,21 +63,27 @@ def _complete_referers(exchanges: Sequence[Exchange]) -> None:
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each request that is not in any page yet to the page of its Referer, or else to the page recorded
-    last before it. Leave out requests of pages that are not imported. `heads` lists the index of each page's
-    first request. For each page, `grown` maps the index of each request to the link to its initiator."""
+    """Add each request that is not in any page yet to the page that the recorder names, or that of its
+    Referer, or else to the page recorded last before it. Leave out requests of pages that are not imported.
+    `heads` lists the index of each page's first request. For each page, `grown` maps the index of each
+    request to the link to its initiator."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
     others = graph.on_other_pages((graph.linked | unasked) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
+    by_id = {graph.exchanges[head].page: edges for head, edges in zip(heads, grown, strict=True)}
+    by_id.pop("", None)
     for index, exchange in enumerate(graph.exchanges):
-        if index in placed or index in others or exchange.referer in their_urls:
+        edges = by_id.get(exchange.page)
+        of_other_page = bool(by_id and exchange.page) or index in others or exchange.referer in their_urls
+        if index in placed or (edges is None and of_other_page):
             continue
         named = graph.by_url.get(exchange.referer or "", ())
         of_referer = (edges for edges in grown if not edges.keys().isdisjoint(named))
         before = [edges for head, edges in zip(heads, grown, strict=True) if head < index]
-        edges = next(of_referer, before[-1] if before else grown[0])
+        if edges is None:
+            edges = next(of_referer, before[-1] if before else grown[0])
         if graph.repeats(index, edges):
             continue
         edges[index] = _guess(graph, edges, exchange)

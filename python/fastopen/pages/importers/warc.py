@@ -235,6 +235,8 @@ class Archive:
             response_header_bytes=response.head_bytes,
             lost_body_bytes=lost,
             cut=response.cut,
+            recorded=response.get("WARC-Resource-Type"),
+            page=response.get("WARC-Page-ID"),
             http=_http_version(response),
         )
         if made is not None:

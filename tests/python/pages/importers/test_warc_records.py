@@ -156,3 +156,22 @@ def test_a_refresh_at_once_is_a_redirect(tmp_path: Path, refresh: str, redirects
         assert (home.type, home.phase, {one.initiator for one in first[2:]}) == ("document", "load", {1})
     else:
         assert len(first) == 1
+
+
+def test_browsertrix_names_pages_and_types(tmp_path: Path) -> None:
+    """It writes the ID of the page and Chrome's type of the resource into fields of the response record."""
+    data = b""
+    for page_id in ("one", "two"):
+        of_page = {"WARC_Page_ID": page_id}
+        root = f"http://{page_id}.test/"
+        asked = b"GET / HTTP/1.1\r\nSec-Fetch-Dest: document\r\n\r\n"
+        data += response(root, b"<p>", WARC_Record_ID=f"<{root}>", WARC_Resource_Type="document", **of_page)
+        data += record("request", root, asked, WARC_Concurrent_To=f"<{root}>")
+    for page_id, kind in (("two", "script"), ("one", "Image"), ("one", "fetch"), ("three", "image")):
+        fields = {"WARC_Page_ID": page_id, "WARC_Resource_Type": kind}
+        data += response(f"http://x.test/{kind}-of-{page_id}", b"...", "application/x", **fields)
+    found = pages(tmp_path, data)
+    assert [[(one.url[14:], one.type, one.phase) for one in each.resources[1:]] for each in found] == [
+        [("Image-of-one", "image", "load"), ("fetch-of-one", "xhr", "async")],
+        [("script-of-two", "script", "load")],
+    ]
