@@ -16,7 +16,7 @@ from fastopen.common.errors import unreadable
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import Progress, silent, stem_of
+from fastopen.pages.files import GZIP, Progress, silent, stem_of
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.graph import page_documents
@@ -175,9 +175,12 @@ class _Mirror:
     def _exchange(self, url: str, data: bytes) -> Exchange:
         mime = _mime(url, data)
         stored = self.store.add(data) if data else None
-        recorded, coding = stored, ""
+        recorded, text, coding = stored, stored, ""
         of_type, notes = kinds.type_of(url, mime), Notes(local=1)
-        if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
+        if _TEXT.search(mime) and data.startswith(GZIP):
+            # Before version 1.19.2, wget did not decompress a response for which it was told to ask.
+            text, coding = None, "gzip"
+        elif _TEXT.search(mime) and len(data) >= _LEAST_PACKED:
             recorded, coding = self.store.add(packed(data)), "gzip"
             notes.add("compressed")
         return Exchange(
@@ -187,7 +190,7 @@ class _Mirror:
             coding=coding,
             body_bytes=recorded.length if recorded is not None else 0,
             recorded=recorded,
-            text=stored,
+            text=text,
             head=head_of(200, [("Content-Type", mime), ("Content-Encoding", coding)]),
             delays_load_event=kinds.delays_load_event(of_type),
             notes=notes,

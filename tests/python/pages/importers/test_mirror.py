@@ -218,3 +218,14 @@ def test_what_a_file_is_is_told_quickly_whatever_it_begins_with(tmp_path: Path, 
     begun = time.process_time()
     load_pages([tmp_path])
     assert time.process_time() - begun < 5
+
+
+def test_files_that_wget_left_compressed_are_served_so(tmp_path: Path) -> None:
+    folder = mirror(tmp_path / "my")
+    packed = gzip.compress(ROOT, mtime=0)
+    write(folder, "a.test/index.html", packed)
+    found = only(folder)
+    assert initiators(found) == EXPECTED
+    assert found.page.resources[0].body_bytes == len(packed)
+    assert found.bodies[0] == packed
+    assert "compressed" not in noted(found.page)
