@@ -52,6 +52,9 @@ _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/3": "3",
 }
 _KINDS: Final = ("request", "response", "resource", "revisit", "continuation")
+_SOFTWARE: Final = re.compile(r"^software:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+# A field by Webrecorder (Conifer), whose value is a JSON object with a list of pages.
+_METADATA: Final = re.compile(r"^json-metadata:\s*(\{.*)$", re.MULTILINE | re.IGNORECASE)
 # Responses begin with this, except those of HTTP/0.9. SHOUTcast servers write ICY.
 _STATUS_LINE: Final = re.compile(rb"HTTP/|ICY ", re.IGNORECASE)
 _PARSER: Final = StatusAndHeadersParser([], verify=False)
@@ -122,6 +125,7 @@ class Archive:
     _requests: list[_Record] = field(default_factory=list)
     _originals: dict[object, tuple[_Record, StoredBody]] = field(default_factory=dict)
     _kinds: Counter[str] = field(default_factory=Counter)
+    _listed: list[str] = field(default_factory=list)
     # Maps the ID of the first segment of a record to the record's segments by number.
     _segmented: dict[str, dict[int, tuple[_Record, StoredBody]]] = field(default_factory=dict)
 
@@ -132,12 +136,12 @@ class Archive:
                 packed, file = file, stack.enter_context(temporary_file())
                 _unpack(packed, file, place, lenient, self.notes)
             for record in _records(file, place, lenient, self.notes, progress):
-                if isinstance(record, str):
-                    self.software = self.software or record
-                else:
-                    self._take(record)
+                self._take(record)
 
     def _take(self, record: _Record) -> None:
+        if record.kind == "warcinfo":
+            self._describe(record.body.decode("utf-8", "replace"))
+            return
         self._kinds[record.kind] += 1
         if record.kind not in _KINDS:
             return
@@ -148,6 +152,16 @@ class Archive:
         first = record.get("WARC-Segment-Origin-ID") or record.get("WARC-Record-ID")
         self._segmented.setdefault(first, {})[number or 0] = record, self.store.add(record.body)
         record.body = b""
+
+    def _describe(self, info: str) -> None:
+        """Take the name of the software and the list of pages from the fields of a warcinfo record."""
+        software, metadata = _SOFTWARE.search(info), _METADATA.search(info)
+        self.software = self.software or (coerce.label(software[1]) if software else "")
+        pages = coerce.mapping(coerce.decoded(metadata[1]) if metadata else None).get("pages")
+        for page in pages if isinstance(pages, list) else ():
+            budget.work(budget.NAME_STEPS)
+            url = urls.cleaned(coerce.text(coerce.mapping(page).get("url")))
+            self._listed += [] if url is None else [url]
 
     def _add(self, record: _Record) -> None:
         self.date = self.date or record.get("WARC-Date")
@@ -244,14 +258,15 @@ class Archive:
         return made
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
-        """Return the pages in all records. `roots` lists the URLs of the pages, if known."""
+        """Return the pages in all records. `roots` lists the URLs of the pages, if a file beside the records
+        has them."""
         exchanges = self.exchanges()
         kinds = ", ".join(f"{n} {coerce.label(kind)}" for kind, n in self._kinds.most_common(5) if kind)
         if kinds and not exchanges:
             message = f"has no request that a page could start with, among these records: {kinds}"
             raise InputError(message, place, "pass a WARC that has the responses of a page")
         source = coerce.source_of("WARC", self.software, self.date)
-        return pages_of(exchanges, name, source, self.notes, place, roots=roots)
+        return pages_of(exchanges, name, source, self.notes, place, roots=roots or self._listed)
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -282,10 +297,9 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
-) -> Iterator[_Record | str]:
-    """Yield the records, without blocks if their type is not in _KINDS. For a warcinfo record, yield the
-    name of the software, or "". Raises InputError for a damaged record. If `lenient`, skip to the next record
-    instead."""
+) -> Iterator[_Record]:
+    """Yield the records, without blocks if their type is unknown. Raises InputError for a damaged record. If
+    `lenient`, skip to the next record instead."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -303,7 +317,7 @@ def _records(
                         raise ValueError("the bytes before it are not a record")
                     url = raw.rec_headers.get_header("WARC-Target-URI") or ""
                     progress(at, len(mapped))
-                    yield from _read(raw)
+                    yield _read(raw)
                 if mapped[iterator.offset :].strip():
                     raise EOFError("the file ends in the middle of it")
                 progress(len(mapped), len(mapped))
@@ -380,17 +394,10 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
     return len(mapped)
 
 
-def _read(raw: Any) -> Iterator[_Record | str]:
-    headers = raw.rec_headers
-    if raw.rec_type == "warcinfo":
-        info = _body(raw).decode("utf-8", "replace")
-        software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
-        yield coerce.label(software[1]) if software else ""
-        return
-    kind = raw.rec_type or ""
+def _read(raw: Any) -> _Record:
+    headers, kind = raw.rec_headers, raw.rec_type or ""
     if kind not in _KINDS:
-        yield _Record(kind, headers, b"")
-        return
+        return _Record(kind, headers, _body(raw) if kind == "warcinfo" else b"")
     body = _body(raw)
     length = headers.get_header("Content-Length")
     if length is None:
@@ -399,7 +406,7 @@ def _read(raw: Any) -> Iterator[_Record | str]:
     if missing > 0:
         raise EOFError(f"the last {missing} bytes are missing")
     # Revisits have this field because they have no body (wget, Heritrix).
-    yield _Record(kind, headers, body, kind != "revisit" and bool(headers.get_header("WARC-Truncated")))
+    return _Record(kind, headers, body, kind != "revisit" and bool(headers.get_header("WARC-Truncated")))
 
 
 def _body(raw: Any) -> bytes:

@@ -175,3 +175,22 @@ def test_browsertrix_names_pages_and_types(tmp_path: Path) -> None:
         [("Image-of-one", "image", "load"), ("fetch-of-one", "xhr", "async")],
         [("script-of-two", "script", "load")],
     ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "roots"),
+    [
+        ('{"pages": [{"url": "http://b.test/"}, {"url": "http://a.test/"}, {"url": 1}, 2]}', ["b", "a"]),
+        ('{"pages": 3}', ["a"]),
+        ("{", ["a"]),
+    ],
+)
+def test_webrecorder_lists_pages_in_the_warcinfo_record(
+    tmp_path: Path, metadata: str, roots: list[str]
+) -> None:
+    info = f"software: Webrecorder\r\njson-metadata: {metadata}\r\n".encode()
+    data = record("warcinfo", "", info, Content_Type="application/warc-fields")
+    data += response(URLS[0], PAGE) + REST + response("http://b.test/", b"<p>")
+    found = pages(tmp_path, data)
+    assert [one.url for one in found] == [f"http://{host}.test/" for host in roots]
+    assert found[0].source.startswith("WARC by Webrecorder")
