@@ -50,7 +50,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
                     raise InputError(f"the ZIP holds {len(inner)} HAR or WACZ files", str(path), remedy)
                 message = "the ZIP holds no recording (archive/*.warc.gz or a HAR)"
                 raise InputError(message, str(path), _REMEDY)
-            roots = _listed(container)
+            roots = _listed(container, "pages/pages.jsonl") or _listed(container, "pages/extraPages.jsonl")
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)
             name = stem_of(str(path), (".wacz", ".zip"))
@@ -117,13 +117,13 @@ def _read(
             archive.read(file, place, lenient, progress)
 
 
-def _listed(container: zipfile.ZipFile) -> list[str]:
-    """Return the URLs in the page list of a WACZ. Ignore lines that cannot be read."""
+def _listed(container: zipfile.ZipFile, name: str) -> list[str]:
+    """Return the URLs in the page list `name` of a WACZ. Ignore lines that cannot be read."""
     try:
-        with container.open("pages/pages.jsonl") as file:
-            data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)
+        with container.open(name) as file:
+            data = read_whole(file, f"{container.filename}: {name}", MAX_LIST_BYTES)
     except (KeyError, *_DAMAGE):
         return []
-    lines = map(coerce.decoded, io.StringIO(data.decode("utf-8", "replace")))
+    lines = map(coerce.decoded, io.StringIO(data.decode("utf-8-sig", "replace")))
     found = (urls.cleaned(coerce.text(coerce.mapping(line).get("url"))) for line in lines)
     return [url for url in found if url is not None]

@@ -283,13 +283,13 @@ def test_an_archive_without_a_page_is_an_error(tmp_path: Path) -> None:
         imported(tmp_path, archive([]))
 
 
-def wacz(tmp_path: Path, pages: str) -> Path:
+def wacz(tmp_path: Path, pages: str, name: str = "pages") -> Path:
     file = tmp_path / "my.wacz"
     answers = site()
     other = Answer("http://a.test/other.html", b'<img src="/pic/one.png">', "text/html")
     with zipfile.ZipFile(file, "w") as out:
         out.writestr("archive/data.warc.gz", archive([*answers, other]))
-        out.writestr("pages/pages.jsonl", pages)
+        out.writestr(f"pages/{name}.jsonl", pages)
     return file
 
 
@@ -314,6 +314,13 @@ def test_a_page_listed_by_the_url_after_redirects_begins_with_its_redirects(
 ) -> None:
     pages = load_pages([wacz(tmp_path, "\n".join(json.dumps({"url": url}) for url in urls))])
     assert [one.page.url.removeprefix("http://a.test") for one in pages] == roots
+
+
+@pytest.mark.parametrize("name", ["pages", "extraPages"])
+def test_a_list_of_pages_may_begin_with_a_byte_order_mark(tmp_path: Path, name: str) -> None:
+    """Browsertrix lists pages that are not seeds in another file."""
+    (found,) = load_pages([wacz(tmp_path, '\ufeff{"url": "http://a.test/other.html"}', name)])
+    assert found.page.url == "http://a.test/other.html"
 
 
 def test_empty_members_of_a_wacz_cost_work(tmp_path: Path) -> None:
