@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin
 
@@ -34,8 +35,11 @@ class Graph:
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges
         # The exchanges of each URL, GETs first: references and redirects lead to the response of a GET.
-        gets_first = sorted(enumerate(exchanges), key=lambda pair: pair[1].method != "GET")
-        self.by_url = grouped((exchange.url, index) for index, exchange in gets_first)
+        # Errors are last: crawlers try again after them, and clients send credentials after 401.
+        best_first = sorted(
+            enumerate(exchanges), key=lambda pair: (pair[1].method != "GET", _failed(pair[1]))
+        )
+        self.by_url = grouped((exchange.url, index) for index, exchange in best_first)
         # The exchanges found so far whose text cannot be unpacked, and those to which hyperlinks lead.
         self.unreadable: set[int] = set()
         self.linked: set[int] = set()
@@ -195,6 +199,10 @@ class Graph:
         )
 
 
+def _failed(exchange: Exchange) -> bool:
+    return exchange.status >= HTTPStatus.BAD_REQUEST
+
+
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
     """Return the index of the first request of each page, given the URLs of the pages. This is the request
     for the URL, or the first of the redirects that led to it. Skip URLs that were not recorded."""
@@ -205,12 +213,16 @@ def navigated_roots(graph: Graph) -> list[int]:
     """Return the indices of the requests that the browser marked as navigations to a page."""
     navigated = [i for i, one in enumerate(graph.exchanges) if one.navigated]
     redirected = {one.location for one in graph.exchanges} | graph.redirected_from(navigated)
-    return [i for i in navigated if graph.exchanges[i].url not in redirected]
+    failed = {i for i in navigated if _failed(graph.exchanges[i])}
+    repeated = {i for i in failed if graph.by_url[graph.exchanges[i].url][0] not in failed}
+    return [i for i in navigated if i not in repeated and graph.exchanges[i].url not in redirected]
 
 
 def first_root(graph: Graph) -> list[int]:
     """Return only the index of the first document, or of the first redirect that led to this document."""
     first = graph.exchanges.index(first_navigated(graph.exchanges, None))
+    if _failed(graph.exchanges[first]):
+        first = graph.by_url[graph.exchanges[first].url][0]
     return _heads(graph, [first], in_order=True)
 
 

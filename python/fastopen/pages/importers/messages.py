@@ -44,16 +44,13 @@ _RENAMED_CODING: Final = "x-orig-content-encoding"
 def unpacked(body: bytes, codings: str) -> bytes | None:
     """Decode a body that has the Content-Encoding `codings`, such as `gzip`. Return None if this fails. If
     the body was cut short, return the part before the cut. If it is text that is not encoded, return it
-    unchanged, because some archivers decode bodies but keep the header."""
+    unchanged: some archivers decode bodies but keep the header, and browsers ignore unknown codings."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue
-        decode = _DECODERS.get(coding)
-        if decode is None:
-            return None
         try:
-            body = decode(body)
-        except _DAMAGE:
+            body = _DECODERS[coding](body)
+        except (KeyError, *_DAMAGE):
             # Markup and scripts have no bytes below 9 (tab). Most encoded bodies have some near the start.
             return body if body and all(byte >= 9 for byte in body[:512]) else None
         budget.spend(len(body))

@@ -194,3 +194,32 @@ def test_webrecorder_lists_pages_in_the_warcinfo_record(
     found = pages(tmp_path, data)
     assert [one.url for one in found] == [f"http://{host}.test/" for host in roots]
     assert found[0].source.startswith("WARC by Webrecorder")
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "503 Busy", "404 Not Found"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_answer_to_a_repeated_request_replaces_an_error(
+    tmp_path: Path, status: str, marked: bool
+) -> None:
+    data = b""
+    for number, (url, body, line) in enumerate(
+        [
+            (URLS[0], b"error", status),
+            (URLS[0], PAGE, "200 OK"),
+            (URLS[2], b"error", status),
+            (URLS[2], b"\x89PNG...", "200 OK"),
+        ]
+    ):
+        data += record("response", url, message(body, status=line), WARC_Record_ID=f"<urn:{number}>")
+        if marked:
+            to = "image" if url == URLS[2] else "document"
+            asked = f"GET / HTTP/1.1\r\nSec-Fetch-Dest: {to}\r\n\r\n".encode()
+            data += record("request", url, asked, WARC_Concurrent_To=f"<urn:{number}>")
+    found = page(tmp_path, data)
+    assert [(one.url, one.status) for one in found.resources] == [(URLS[0], 200), (URLS[2], 200)]
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "none", "binary"])
+def test_unknown_content_codings_are_ignored(tmp_path: Path, coding: str) -> None:
+    root = record("response", URLS[0], message(PAGE, fields=f"Content-Encoding: {coding}\r\n"))
+    assert noted(page(tmp_path, root + REST))["referenced"] == 2
