@@ -52,7 +52,7 @@ _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/3": "3",
 }
 _KINDS: Final = ("request", "response", "resource", "revisit", "continuation")
-_SOFTWARE: Final = re.compile(r"^software:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+_SOFTWARE: Final = re.compile(r"^software:(.*)$", re.MULTILINE | re.IGNORECASE)
 # A field by Webrecorder (Conifer), whose value is a JSON object with a list of pages.
 _METADATA: Final = re.compile(r"^json-metadata:\s*(\{.*)$", re.MULTILINE | re.IGNORECASE)
 # Responses begin with this, except those of HTTP/0.9. SHOUTcast servers write ICY.
@@ -156,7 +156,7 @@ class Archive:
     def _describe(self, info: str) -> None:
         """Take the name of the software and the list of pages from the fields of a warcinfo record."""
         software, metadata = _SOFTWARE.search(info), _METADATA.search(info)
-        self.software = self.software or (coerce.label(software[1]) if software else "")
+        self.software = self.software or (coerce.label(software[1].strip()) if software else "")
         pages = coerce.mapping(coerce.decoded(metadata[1]) if metadata else None).get("pages")
         for page in pages if isinstance(pages, list) else ():
             budget.work(budget.NAME_STEPS)
