@@ -263,13 +263,13 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
 
 
 def _replaced(entries: Sequence[Exchange], local: Mapping[Exchange, str]) -> set[Exchange]:
-    """Let the requests of service workers take the places of the page's requests that they answered. Return
-    the page's requests. `local` maps the entries that did not use the network to the reasons."""
+    """Let the requests of service workers take the places of the page's requests that they answer meanwhile.
+    Return the page's requests. `local` maps the entries that did not use the network to the reasons."""
     fetches = grouped((one.url, one) for one in entries if one not in local and one.type == "xhr")
     found: set[Exchange] = set()
     for asked in (one for one, reason in local.items() if reason == "mocked"):
         for fetch in fetches.get(asked.url, ()):
-            if fetch.at.start >= asked.at.start:
+            if asked.at.start <= fetch.at.start <= asked.at.end:
                 fetch.type, fetch.delays_load_event = asked.type, asked.delays_load_event
                 fetch.initiators, fetch.referer = asked.initiators, asked.referer
                 fetches[asked.url].remove(fetch)
