@@ -446,5 +446,5 @@ def _http_version(response: _Record) -> HttpVersion | None:
     """Return a response's HTTP version; None if unknown or 1.1 (recorders write 1.1 for any version)."""
     fields = (value for name, value in response.fields.headers if name.lower() == "warc-protocol")
     line = "" if response.head is None else str(response.head.protocol)
-    named = (_VERSIONS.get(protocol.lower()) for protocol in (*fields, line))
+    named = (_VERSIONS.get(protocol.strip().lower()) for protocol in ",".join([*fields, line]).split(","))
     return next((version for version in named if version is not None), None)

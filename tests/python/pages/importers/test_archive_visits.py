@@ -111,6 +111,7 @@ def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str =
     ("protocol", "status_line", "http"),
     [
         ("WARC-Protocol: h2\r\nWARC-Protocol: tls/1.3\r\n", "HTTP/1.1 200 OK", "2"),
+        ("WARC-Protocol: h2, tls/1.3\r\n", "HTTP/1.1 200 OK", "2"),
         ("WARC-Protocol: H3\r\n", "HTTP/1.1 200 OK", "3"),
         ("", "HTTP/2 200", "2"),
         ("", "HTTP/1.1 200 OK", None),
