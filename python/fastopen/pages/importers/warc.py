@@ -80,6 +80,12 @@ class _Record:
     """True if the end of the body is missing."""
     head: StatusAndHeaders | None = None
     """The head of the HTTP message in the record; None if there is none."""
+    order: int = 0
+
+    @property
+    def place(self) -> tuple[float, int]:
+        """The place of the record in time, as a key for sorting. Many writers leave out parts of a second."""
+        return coerce.moment_ms(self.get("WARC-Date")) or 0.0, self.order
 
     def get(self, name: str) -> str:
         return self.fields.get_header(name) or ""
@@ -143,6 +149,7 @@ class Archive:
             self._describe(record.body.decode("utf-8", "replace"))
             return
         self._kinds[record.kind] += 1
+        record.order = self._kinds.total()
         if record.kind not in _KINDS:
             return
         number = coerce.size(record.get("WARC-Segment-Number"))
@@ -203,8 +210,7 @@ class Archive:
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
         found = []
-        by_date = sorted(self._responses, key=lambda pair: coerce.moment_ms(pair[0].get("WARC-Date")) or 0.0)
-        for response, stored in by_date:
+        for response, stored in sorted(self._responses, key=lambda pair: pair[0].place):
             asked = by_response.get(response.get("WARC-Record-ID"))
             asked = asked or by_id.get(response.get("WARC-Concurrent-To"))
             if asked is None and by_url.get(response.url):

@@ -86,6 +86,15 @@ def test_segments_are_joined(tmp_path: Path, order: tuple[int, ...], missing: in
     assert ("short" in notes, "broken_records" in notes) == (missing == 2, missing == 0)
 
 
+def test_a_joined_record_keeps_the_place_of_its_first_segment(tmp_path: Path) -> None:
+    block = message(PAGE)
+    first = record("response", URLS[0], block[:60], WARC_Record_ID="<urn:1>", WARC_Segment_Number="1")
+    origin = {"WARC_Segment_Origin_ID": "<urn:1>", "WARC_Segment_Total_Length": str(len(block))}
+    last = record("continuation", URLS[0], block[60:], WARC_Segment_Number="2", **origin)
+    other = response("http://b.test/", b"another page")
+    assert page(tmp_path, first + other + REST + last).url == URLS[0]
+
+
 @pytest.mark.parametrize("kind", ["conversion", "metadata"])
 def test_texts_and_metadata_of_pages_are_not_pages(tmp_path: Path, kind: str) -> None:
     """Common Crawl publishes WARC files of extracted texts (WET) and of metadata (WAT)."""
