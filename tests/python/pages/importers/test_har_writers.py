@@ -361,3 +361,25 @@ def test_the_port_of_a_server_is_not_the_name_of_a_connection() -> None:
     ]
     page = one_page(entry("https://a.test/", response=http), *entries).page
     assert {one.http for one in page.resources} == {None}
+
+
+def test_webpagetest_may_leave_out_all_dates() -> None:
+    """Its entries then have times since an unknown start of the page."""
+    entries = [
+        {**entry(f"http://a.test/{n}", response=SCRIPT if n else {}), "_load_start": 100 * n, "_ttfb_ms": 50}
+        for n in range(2)
+    ]
+    data = har(*entries, on_load=300)
+    for one in (data["log"]["pages"][0], *data["log"]["entries"]):
+        del one["startedDateTime"]
+    (imported,) = import_har(data, "my.har")
+    assert [(one.asked, one.first_byte) for one in recorded(imported).exchanges] == [(0, 50), (100, 150)]
+    assert imported.recorded_plt_us == 300_000
+
+
+def test_browsertime_writes_the_address_of_a_page_beside_its_title() -> None:
+    consent = entry("http://a.test/consent", response={"status": 200})
+    data = har(consent, entry("http://a.test/", 500))
+    data["log"]["pages"][0] |= {"title": "A page run 1", "_url": "http://a.test/"}
+    (imported,) = import_har(data, "my.har")
+    assert imported.page.url == "http://a.test/"

@@ -213,10 +213,11 @@ def _spent(timings: _Timings) -> float:
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
     """Return the times of a HAR entry that WebPageTest wrote, or None if another program wrote it. The entry
-    has times in ms since the page's start, and `page_start` is this start in ms since 1970."""
+    has times in ms since the page's start, and `page_start` is this start in ms since 1970, if known."""
     sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
-    if page_start is None or sent is None or waited is None:
+    if sent is None or waited is None:
         return None
+    page_start = page_start or 0.0
     lasted = coerce.milliseconds(raw.get("_load_ms"))
     asked = coerce.milliseconds(raw.get("_created"))
     if not asked or asked > sent:

@@ -181,7 +181,7 @@ def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage
     network = load.get("network")
     return HarPage(
         id=str(identity) if isinstance(identity, (str, int)) else fallback,
-        title=coerce.text(page.get("title")),
+        title=coerce.text(page.get("_url") or page.get("title")),  # Browsertime's titles are not URLs
         started=coerce.moment_ms(page.get("startedDateTime")),
         inspector_clock=writer.load_event_of_inspector,
         on_load=coerce.milliseconds(timings.get("onLoad")) or None,
