@@ -37,8 +37,8 @@ _RULES_FOR_CRAWLERS: Final = "/robots.txt"
 _BEGINNING_BYTES: Final = 4096
 # The line before the content of a chunk: its size in hexadecimal, and extensions.
 _CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
-# Browsertrix and ArchiveWeb.page rename Content-Encoding to this name, because they store decoded bodies.
-_RENAMED_CODING: Final = "x-orig-content-encoding"
+# Browsertrix, ArchiveWeb.page and Common Crawl store decoded bodies, and rename Content-Encoding.
+_RENAMED_CODINGS: Final = ("x-orig-content-encoding", "x-crawler-content-encoding")
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
@@ -144,11 +144,12 @@ def http_exchange(
         body, lost_body_bytes = None, None
     coding = coerce.header(lower_got, "content-encoding") or ""
     # Browsers pass decoded bodies to archivers. Some archivers keep Content-Encoding, others rename it.
-    sent_as = coding or coerce.header(lower_got, _RENAMED_CODING) or ""
+    renamed = (coerce.header(lower_got, name) for name in _RENAMED_CODINGS)
+    sent_as = coding or next(filter(None, renamed), "")
     text = None
     if body is not None and sent_as and not is_coded(body.read(_BEGINNING_BYTES), sent_as):
         text, body, coding = body, body.store.add(packed(body.read())), "gzip"
-        others = [pair for pair in got if pair[0].lower() not in ("content-encoding", _RENAMED_CODING)]
+        others = [pair for pair in got if pair[0].lower() not in ("content-encoding", *_RENAMED_CODINGS)]
         got = [*others, ("Content-Encoding", coding)]
     declared = coerce.size(coerce.header(lower_got, "content-length")) or 0
     if body is not None and text is None and (cut or body.length < declared):

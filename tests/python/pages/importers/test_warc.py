@@ -122,7 +122,9 @@ def test_bodies_are_served_as_they_crossed_the_wire(tmp_path: Path) -> None:
     assert found.bodies[by_url["http://cdn.test/app.js"]] == site()[6].body
 
 
-@pytest.mark.parametrize("field", ["Content-Encoding", "x-orig-content-encoding"])
+@pytest.mark.parametrize(
+    "field", ["Content-Encoding", "x-orig-content-encoding", "X-Crawler-Content-Encoding"]
+)
 def test_bodies_that_a_browser_decoded_are_compressed_again(tmp_path: Path, field: str) -> None:
     page = b'<img src="/1.png">' + b"<p>so many words</p>" * 200
     answers = [
