@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fastopen.engines import LoadDone, ResultsStore, StoredEngine, VirtualEngine, find_program, kernels
+from fastopen.engines import ResultsStore, StoredEngine, VirtualEngine, find_program, kernels, loads_in
 from fastopen.engines.results_store import Result
 from fastopen.workflows.engines import maker_of
 
@@ -56,7 +56,7 @@ def main() -> None:
         def find(_: int) -> int:
             store = ResultsStore(folder / "store")
             engine = StoredEngine(VirtualEngine(program, kernel), store, maker)
-            found = sum(isinstance(event, LoadDone) for event in engine.run(jobs, {}))
+            found = len(list(loads_in(engine.run(jobs, {}))))
             assert found == store.found == loads
             return loads
 

@@ -23,7 +23,7 @@ from typing import Any, get_args
 from fastopen.common.errors import InputError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.origins import KeyShare
-from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
+from fastopen.engines import VirtualEngine, find_program, kernels, loads_in
 from fastopen.experiments import COMMAND_LINE, make_plan, read_settings
 from fastopen.pages import Page
 from fastopen.pages.model import parse_page
@@ -215,16 +215,13 @@ def main() -> int:
     started = time.monotonic()
     while done["without"] + done["with a fault"] < asked.loads:
         group = {case.job.id: case for case in islice(drawn, 1 if asked.case is not None else TOGETHER)}
-        for event in engine.run([case.job for case in group.values()], {}):
-            if isinstance(event, LoadDone):
-                case = group[event.record.job]
-                done["with a fault" if case.job.fault is not None else "without"] += 1
-                done["ended early"] += any(
-                    _may_end_early(case, event.record, one) for one in event.record.invalid
-                )
-                for one in wrong(case, event.record):
-                    done["wrong"] += 1
-                    print(f"case {case.number}, {event.record.id}: {one}\n    {case.asked}", flush=True)
+        for record in loads_in(engine.run([case.job for case in group.values()], {})):
+            case = group[record.job]
+            done["with a fault" if case.job.fault is not None else "without"] += 1
+            done["ended early"] += any(_may_end_early(case, record, one) for one in record.invalid)
+            for one in wrong(case, record):
+                done["wrong"] += 1
+                print(f"case {case.number}, {record.id}: {one}\n    {case.asked}", flush=True)
         print(f"{_counted(done)}, {time.monotonic() - started:.0f} s", flush=True)
         if asked.case is not None:
             break

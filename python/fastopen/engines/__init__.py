@@ -1,6 +1,6 @@
 """Load pages in real time (engine `host`) or virtual time (engine `virtual`), and store the results."""
 
-from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, Reported, loads_in
 from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.programs import (
     check_program,

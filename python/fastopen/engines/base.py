@@ -1,10 +1,11 @@
 """Define the interface of engines, which run jobs of page loads, and the events that engines yield."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
-from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
+from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord, parse_record
+from fastopen.contract.records import RecordError
 from fastopen.pages.recording import bodies_digest
 
 # The maximum number of attempts at a load that is invalid because of the machine: it was late, or the world
@@ -30,14 +31,6 @@ class JobStarted:
 
 
 @dataclass(frozen=True)
-class WorldBuilt:
-    """The end of a job's setup: its network is ready and was measured. `raw` is the JSON text of `record`."""
-
-    record: WorldRecord
-    raw: str
-
-
-@dataclass(frozen=True)
 class PacketFile:
     """The packets of a load as a pcapng file, and the number of packets lost because the buffer was full."""
 
@@ -46,21 +39,28 @@ class PacketFile:
 
 
 @dataclass(frozen=True)
-class LoadDone:
-    """The end of a page load, valid or not. `raw` is the JSON text of `record`."""
+class Reported:
+    """A record of a job: its network is ready and was measured, or a page load or a load test of a server
+    (transactions) has ended, valid or not."""
 
-    record: LoadRecord
+    record: WorldRecord | LoadRecord | TransactionsRecord
     raw: str
+    """The JSON text of `record`, as the program that emulates networks wrote it."""
     packets: PacketFile | None = None
-    """The packets, if the job requested them."""
+    """The packets of a page load, if the job requested them."""
 
+    @classmethod
+    def parsed(cls, raw: str, packets: PacketFile | None = None) -> Self:
+        """Return the event that reports the record in the JSON text `raw`. Raises RecordError if `raw` is not
+        such a record."""
+        record = parse_record(raw)
+        if not isinstance(record, WorldRecord | LoadRecord | TransactionsRecord):
+            raise RecordError(f"the record reports no network and no load: {record.type}")
+        return cls(record, raw, packets)
 
-@dataclass(frozen=True)
-class TransactionsDone:
-    """The end of a load test of a server (transactions). `raw` is the JSON text of `record`."""
-
-    record: TransactionsRecord
-    raw: str
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickle only the text, because parsing it takes less time than unpickling the record.
+        return type(self).parsed, (self.raw, self.packets)
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,13 @@ class JobEnded:
     fault: str | None
 
 
-Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
-Reported = WorldRecord | LoadRecord | TransactionsRecord
+Event = JobStarted | Reported | JobEnded
 
 
-def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
-    """Return the event that reports `record`. `raw` is the JSON text of the record, as the program that
-    emulates networks wrote it. `packets` has the captured packets if the record is of a page load."""
-    if isinstance(record, WorldRecord):
-        return WorldBuilt(record, raw)
-    if isinstance(record, LoadRecord):
-        return LoadDone(record, raw, packets)
-    return TransactionsDone(record, raw)
+def loads_in(events: Iterable[Event]) -> Iterator[LoadRecord]:
+    """Yield the record of each page load that `events` report."""
+    records = (event.record for event in events if isinstance(event, Reported))
+    yield from (record for record in records if isinstance(record, LoadRecord))
 
 
 class Engine(Protocol):

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
 from functools import lru_cache
@@ -16,18 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import Job, parse_record
+from fastopen.contract import Job
 from fastopen.engines import kernels
-from fastopen.engines.base import (
-    Bodies,
-    Event,
-    JobEnded,
-    JobStarted,
-    LoadDone,
-    PacketFile,
-    Reported,
-    event_of,
-)
+from fastopen.engines.base import Bodies, Event, JobStarted
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.programs import find_program, program_digest
 from fastopen.engines.results_store import Maker
@@ -37,8 +28,6 @@ from fastopen.engines.worlds import VirtualEngine, batches, end_of
 AHEAD: Final = 2
 # A job fails for good after this many workers were lost while they ran only this job.
 LOSSES: Final = 3
-Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
-"""The form in which workers return events: a job's start or end, or (a record's JSON text, packets)."""
 
 
 class ExecutorEngine:
@@ -60,7 +49,7 @@ class ExecutorEngine:
         deadline = None if within_s is None else time.monotonic() + within_s
         # Pairs of a task (a sequence of jobs) and the number of workers that were lost while they ran it.
         waiting = deque((task, 0) for task in batches(jobs, AHEAD * self.parallel))
-        running: dict[Future[list[Sent]], tuple[Sequence[Job], int]] = {}
+        running: dict[Future[list[Event]], tuple[Sequence[Job], int]] = {}
         try:
             while True:
                 while waiting and len(running) < AHEAD * self.parallel:
@@ -77,7 +66,8 @@ class ExecutorEngine:
                 for future in sorted(finished, key=lambda one: one.cancelled() or bool(one.exception())):
                     task, losses = running.pop(future)
                     events, reason = _events_of(future)
-                    yield from itertools.chain.from_iterable(map(_event, events))
+                    # The first start of each job was yielded when its task was submitted.
+                    yield from (one for one in events if not isinstance(one, JobStarted) or one.attempt > 1)
                     if not reason:
                         continue
                     self.tasks_lost += 1
@@ -93,7 +83,7 @@ class ExecutorEngine:
         finally:
             wait([future for future in running if not future.cancel()])
 
-    def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[Sent]]:
+    def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[Event]]:
         if bodies.get(jobs[0].page.name):
             message = "recorded bodies are not sent to workers"
             raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
@@ -103,7 +93,7 @@ class ExecutorEngine:
             raise _lost(error) from None
 
 
-def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
+def _events_of(future: Future[list[Event]]) -> tuple[Sequence[Event], str]:
     """Return the events of a finished task and "", or no events and the text of an unexpected error. Raises
     the task's InputError or MachineError, and MachineError if all workers are lost."""
     try:
@@ -121,34 +111,18 @@ def _lost(error: BaseException) -> MachineError:
     return MachineError(message, "start them again, then use fastopen resume")
 
 
-def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent, unless it is a job's first start, which `run` already yielded."""
-    if isinstance(sent, tuple):
-        raw, packets = sent
-        record = parse_record(raw)
-        assert isinstance(record, Reported)
-        yield event_of(record, raw, packets)
-    elif isinstance(sent, JobEnded) or sent.attempt > 1:
-        yield sent
-
-
 # Yields the `first_core` of the next task, so that the tasks of this worker are spread over its cores.
 _turn = itertools.count(os.getpid())
 
 
-def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
+def run_task(jobs: Sequence[str], maker: Maker) -> list[Event]:
     """Run jobs, given as JSON texts, in this process, and return events such as finished page loads. `maker`
     identifies the kernel and the world program to use. Raises MachineError if this machine lacks them."""
     try:
         program, kernel = _program_and_kernel(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
         with closing(engine.run_together([list(map(Job.model_validate_json, jobs))], {})) as events:
-            return [
-                event
-                if isinstance(event, JobStarted | JobEnded)
-                else (event.raw, event.packets if isinstance(event, LoadDone) else None)
-                for event in events
-            ]
+            return list(events)
     except MachineError as error:
         worker = f"worker {platform.node()} (process {os.getpid()})"
         raise MachineError(f"{worker}: {error.message}", error.remedy) from None

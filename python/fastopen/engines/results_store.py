@@ -18,7 +18,7 @@ import zstandard
 
 from fastopen.common import json_memory
 from fastopen.common.errors import InputError, MachineError, os_errors_as, unwritable
-from fastopen.contract import CONTRACT, Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract import CONTRACT, Job
 from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.records import RecordError
 from fastopen.engines.base import (
@@ -28,10 +28,9 @@ from fastopen.engines.base import (
     Event,
     JobEnded,
     JobStarted,
-    LoadDone,
-    WorldBuilt,
+    Reported,
     bodies_digests,
-    event_of,
+    loads_in,
 )
 from fastopen.engines.result_files import (
     FOLDER_NAME_CHARS,
@@ -301,20 +300,14 @@ class StoredEngine:
         result = self.store.get(key)
         if result is None:
             return None
-        raws = [with_job_id(text, job.id) for text in result.records]
         try:
-            records = [parse_record(raw) for raw in raws]
+            events = [Reported.parsed(with_job_id(text, job.id)) for text in result.records]
         except RecordError:
             return None
-        loads = [(record.job, record.id) for record in records if isinstance(record, LoadRecord)]
+        loads = [(record.job, record.id) for record in loads_in(events)]
         if loads != [(job.id, load.id) for load in job.loads]:
             return None
         self.store.found += len(loads)
-        events = [
-            event_of(record, raw)
-            for record, raw in zip(records, raws, strict=True)
-            if isinstance(record, WorldRecord | LoadRecord)
-        ]
         return [JobStarted(job.id, 1), *events, JobEnded(job.id, None)]
 
     def _kept(
@@ -324,11 +317,11 @@ class StoredEngine:
         each job in `inputs_by_job` (job id to `Result.inputs`) until its result is stored."""
         held: defaultdict[str, list[Event]] = defaultdict(list)
         for event in made:
-            job = event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
+            job = event.record.job if isinstance(event, Reported) else event.job
             if isinstance(event, JobStarted) and event.attempt > 1:
                 inputs_by_job.pop(job, None)
             if job in inputs_by_job:
-                if not isinstance(event, JobStarted | JobEnded):
+                if isinstance(event, Reported):
                     held[job].append(event)
                     continue
                 if isinstance(event, JobEnded) and event.fault is None:
@@ -342,8 +335,8 @@ class StoredEngine:
 def result_of(job: Job, maker: Maker, inputs: tuple[str, ...], events: Iterable[Event]) -> Result | None:
     """Return the result to store for a job that gave these `events`. `inputs` is `Result.inputs`, and `maker`
     the program and kernel that ran the job. Return None if a page load is missing or must be repeated."""
-    reported = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
-    loads = [event.record for event in reported if isinstance(event, LoadDone)]
+    reported = [event for event in events if isinstance(event, Reported)]
+    loads = list(loads_in(reported))
     if any(reason.kind in ATTEMPTS_BY_KIND for load in loads for reason in load.invalid):
         return None
     if len(reported) != 1 + len(loads) or [load.id for load in loads] != [load.id for load in job.loads]:

@@ -22,7 +22,7 @@ from fastopen.contract import (
     parse_record,
 )
 from fastopen.contract.records import ContractVersionError, RecordError
-from fastopen.engines.base import Event, JobEnded, JobStarted, PacketFile, event_of
+from fastopen.engines.base import Event, JobEnded, JobStarted, PacketFile, Reported
 from fastopen.engines.programs import VARIABLE
 
 LINE_LIMIT: Final = 256 * 2**20
@@ -123,11 +123,11 @@ class WorldProcess:
         if record.job != self.job.id and not isinstance(record, ErrorRecord):
             self.violation = f"wrote a record of another job, {record.job!r}"
         elif isinstance(record, WorldRecord):
-            return [event_of(record, line.decode())]
+            return [Reported(record, line.decode())]
         elif isinstance(record, LoadRecord | TransactionsRecord):
             if record.id in self.missing:
                 self.missing.remove(record.id)
-                return [event_of(record, line.decode(), self._packets.pop(record.id, None))]
+                return [Reported(record, line.decode(), self._packets.pop(record.id, None))]
             self.violation = f"wrote a load that is not due, {record.id!r}"
         elif isinstance(record, PacketsRecord):
             self._add_packets(record)

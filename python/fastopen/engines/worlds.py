@@ -19,7 +19,7 @@ from fastopen.common.files import filling, temporary_file
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.client_kinds import LOADER, ClientType
 from fastopen.contract.load_record import Counters
-from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
+from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, Reported
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.programs import with_programs
 from fastopen.engines.world_process import WorldProcess
@@ -259,7 +259,7 @@ def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[E
                 counters=Counters(client={}, origins={}),
                 link=None,
             )
-            yield LoadDone(record, record.model_dump_json())
+            yield Reported(record, record.model_dump_json())
     yield JobEnded(job.id, reason)
 
 

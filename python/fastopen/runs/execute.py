@@ -9,8 +9,8 @@ from typing import Final
 
 from fastopen.common.errors import MachineError
 from fastopen.common.grouping import grouped
-from fastopen.contract.load_record import LoadRecord
-from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
+from fastopen.contract import LoadRecord, WorldRecord
+from fastopen.engines import Engine, Event, JobEnded, JobStarted, Reported
 from fastopen.engines.base import ATTEMPTS_BY_KIND, Bodies
 from fastopen.experiments import EngineName, Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs.facts import NOTHING_ELSE, Watched
@@ -227,9 +227,9 @@ class _Execution:
         match event:
             case JobStarted(job):
                 self._running[job] = None
-            case WorldBuilt(record, raw):
+            case Reported(WorldRecord() as record, raw):
                 self.store.add_world(record, raw)
-            case LoadDone(finished, raw, packets):
+            case Reported(LoadRecord() as finished, raw, packets):
                 self.store.add_load(planned_of[finished.job], finished, raw, packets)
                 self.outcome.packets_dropped += 0 if packets is None else packets.dropped
                 self._left -= 1

@@ -17,7 +17,7 @@ from fastopen.common.errors import InputError, MachineError
 from fastopen.common.files import write_atomic
 from fastopen.common.resources import cache_folder
 from fastopen.contract import LoadRecord, Network
-from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels
+from fastopen.engines import Maker, VirtualEngine, find_program, kernels, loads_in
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_settings
 from fastopen.pages import Explanation, ImportedPage, Page
 from fastopen.pages.files import FileProgress
@@ -167,7 +167,7 @@ def _search(
                 jobs.append(planned.job.model_copy(update={"id": f"{number}:{at}"}))
         if jobs:
             with closing(engine.run(jobs, {}, left_s)) as events:
-                records = {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
+                records = {record.job: record for record in loads_in(events)}
         for number, recording in enumerate(open_):
             of_one = (records.get(f"{number}:{at}") for at in range(len(recording.wanted)))
             recording.take([one for one in of_one if one is not None])

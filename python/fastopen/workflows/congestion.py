@@ -9,8 +9,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError, raise_all
 from fastopen.contract import CONTRACT, Job, LinkDirection, Network, Tcp
-from fastopen.engines import Engine
-from fastopen.engines.base import WorldBuilt
+from fastopen.engines import Engine, Reported
 from fastopen.experiments import BASELINE, EngineName, Experiment
 from fastopen.pages import load_pages, packaged_pages
 
@@ -47,7 +46,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
     )
     try:
         with closing(engine.run([job], {})) as events:
-            next((event for event in events if isinstance(event, WorldBuilt)), None)
+            next((event for event in events if isinstance(event, Reported)), None)
     except InputError as error:
         if UNKNOWN not in error.message:
             raise

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fastopen.common.errors import InputError
-from fastopen.engines import LoadDone
+from fastopen.contract import LoadRecord
+from fastopen.engines import Reported
 from fastopen.experiments import repeats_to_the_byte
 from fastopen.runs import LoadRow, RunReader, stored_plan
 from fastopen.runs.export.folder import atomic_folder
@@ -92,7 +93,9 @@ def _load_again(
     # Repeat all loads of a job, because the number of a load determines its client address.
     again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]
     with closing(engines.engines["virtual"].run(again, bodies)) as events:
-        for event in (one for one in events if isinstance(one, LoadDone)):
+        for event in events:
+            if not isinstance(event, Reported) or not isinstance(event.record, LoadRecord):
+                continue
             load = (event.record.job, event.record.id)
             if load not in owed:
                 continue

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from pydantic import TypeAdapter
 
 from fastopen.common.resources import cache_folder
-from fastopen.contract import Job
-from fastopen.engines.base import ATTEMPTS_BY_KIND, Event, JobEnded, JobStarted, LoadDone
+from fastopen.contract import Job, LoadRecord
+from fastopen.engines.base import ATTEMPTS_BY_KIND, Event, JobEnded, JobStarted, Reported
 from fastopen.engines.results_store import Maker, can_be_stored
 
 FOLDER: Final = "explain"
@@ -65,7 +65,7 @@ class KnownTimes:
             match event:
                 case JobStarted(job, attempt) if attempt > 1:
                     lasting.discard(job)
-                case LoadDone(record):
+                case Reported(LoadRecord() as record):
                     if any(reason.kind in ATTEMPTS_BY_KIND for reason in record.invalid):
                         lasting.discard(record.job)
                     one = LoadTime(record.id, record.plt_ns if record.valid else None, len(record.requests))

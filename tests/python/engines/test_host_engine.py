@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import LoadRecord
+from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.contract.client_kinds import CHROMIUM, CLIENTS, LOADER
-from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, worlds
+from fastopen.engines import HostEngine, JobEnded, JobStarted, Reported, default_parallel, loads_in, worlds
 from fastopen.engines.world_process import WorldProcess
 from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import Plan
@@ -28,7 +28,7 @@ def loads_of(program: Path, plan: Plan, parallel: int = 2) -> dict[tuple[str, st
     """Return every load that the engine reports. Fails if the engine reports one twice."""
     found: dict[tuple[str, str], LoadRecord] = {}
     for event in HostEngine(program, parallel).run([planned.job for planned in plan.jobs], {}):
-        if isinstance(event, LoadDone):
+        if isinstance(event, Reported) and isinstance(event.record, LoadRecord):
             key = (event.record.job, event.record.id)
             assert key not in found
             assert json.loads(event.raw)["id"] == event.record.id
@@ -59,8 +59,11 @@ def test_every_load_of_every_job_comes_out_once(
 
 def test_a_job_is_told_in_the_order_in_which_it_happens(small_plan: MakePlan, fake_world: FakeWorld) -> None:
     jobs = [planned.job for planned in small_plan(repeats=1).jobs]
-    kinds = [type(event) for event in HostEngine(fake_world(), 1).run(jobs, {})]
-    assert kinds == [JobStarted, WorldBuilt, LoadDone, LoadDone, LoadDone, JobEnded]
+    kinds = [
+        type(event.record if isinstance(event, Reported) else event)
+        for event in HostEngine(fake_world(), 1).run(jobs, {})
+    ]
+    assert kinds == [JobStarted, WorldRecord, LoadRecord, LoadRecord, LoadRecord, JobEnded]
 
 
 def test_jobs_that_share_a_process_are_told_as_if_each_had_its_own(
@@ -79,7 +82,7 @@ def test_a_job_that_fails_takes_none_of_those_with_it_that_share_its_process(
     jobs = [planned.job for planned in small_plan(repeats=4).jobs]
     engine = WorldEngine([fake_world({jobs[1].id: mode})], 2)
     events = list(engine.run_together([jobs], {}))
-    loads = [event.record for event in events if isinstance(event, LoadDone)]
+    loads = list(loads_in(events))
     assert len({(load.job, load.id) for load in loads}) == len(loads) == 12
     faulty = {load.job for load in loads if not load.valid}
     assert faulty == (set() if mode == "off once" else {jobs[1].id})
@@ -123,7 +126,7 @@ def test_a_world_that_says_nothing_is_ended_after_its_deadline(
     hurried = plan.jobs[0].job.model_copy(update={"load_timeout_us": 1})
     monkeypatch.setitem(CLIENTS, LOADER.label, replace(LOADER, timeout_margin_s=3.0))
     events = list(HostEngine(fake_world({JOB: "hangs"}), 1).run([hurried], {}))
-    faulty = [event.record for event in events if isinstance(event, LoadDone) and not event.record.valid]
+    faulty = [record for record in loads_in(events) if not record.valid]
     assert len(faulty) == 2
     assert "wrote nothing for 3 s" in faulty[0].invalid[0].detail
     assert not exists(int((tmp_path / "state" / "hanging").read_text()))
@@ -149,7 +152,8 @@ def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: 
         assert world.receive(world.stdout, record[:20], now=1050.0) == []
         assert world.deadline == 1000 + silence
         (event,) = world.receive(world.stdout, record[20:] + b"\n", now=1100.0)
-        assert isinstance(event, WorldBuilt)
+        assert isinstance(event, Reported)
+        assert isinstance(event.record, WorldRecord)
         assert world.deadline == 1100 + silence
     finally:
         world.close()
@@ -198,8 +202,7 @@ def test_closing_the_engine_ends_the_worlds_that_run(small_plan: MakePlan, fake_
     jobs = [planned.job for planned in small_plan(repeats=1).jobs]
     before = children()
     events = HostEngine(fake_world({"*": "hangs"}), 1).run(jobs, {})
-    while not isinstance(next(events), LoadDone):
-        pass
+    next(loads_in(events))
     assert children() > before
     events.close()
     assert children() == before
@@ -228,7 +231,7 @@ def test_recorded_bodies_reach_the_world_through_a_file_without_a_name(
 ) -> None:
     plan = small_plan(repeats=1)
     events = list(HostEngine(fake_world(), 1).run([plan.jobs[0].job], {"small": {0: b"A"}}))
-    assert any(isinstance(event, LoadDone) for event in events)
+    assert list(loads_in(events))
     assert (tmp_path / "state" / "body").read_bytes() == b"A"
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fastopen.contract import Job
-from fastopen.engines import LoadDone, VirtualEngine, kernels, worlds
+from fastopen.engines import VirtualEngine, kernels, loads_in, worlds
 from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.worlds import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
@@ -212,10 +212,9 @@ def test_without_loss_no_seed_changes_a_page_load_time_by_a_nanosecond(name: str
         plan.jobs[0].job.model_copy(update={"id": f"seed-{seed}", "seed": seed}) for seed in (1, 2**62 + 3)
     ]
     found: dict[str, dict[str, int | None]] = {job.id: {} for job in jobs}
-    for event in VirtualEngine(PROGRAM, kernels.find()).run(jobs, {}):
-        if isinstance(event, LoadDone):
-            assert event.record.valid, event.record.invalid
-            found[event.record.job][event.record.id] = event.record.plt_ns
+    for record in loads_in(VirtualEngine(PROGRAM, kernels.find()).run(jobs, {})):
+        assert record.valid, record.invalid
+        found[record.job][record.id] = record.plt_ns
     one, other = found.values()
     assert one == other
     assert one["tfo-warm"] != one["tcp"]

@@ -11,7 +11,7 @@ import pytest
 from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
-from fastopen.engines import LoadDone
+from fastopen.engines import Reported
 from fastopen.engines.base import PacketFile
 from fastopen.engines.world_process import WorldProcess
 from fastopen.experiments import Plan
@@ -36,7 +36,7 @@ def test_the_pieces_of_a_loads_packets_come_with_its_record(
         record = json.loads((GOLDEN / "load.json").read_text())
         record |= {"job": job.id, **load.model_dump()}
         (event,) = world.receive(world.stdout, json.dumps(record).encode() + b"\n", now=1000.0)
-        assert isinstance(event, LoadDone)
+        assert isinstance(event, Reported)
         assert event.packets == PacketFile(b"one two", 2)
         no_base64 = json.dumps({**piece, "pcapng": "!"}).encode() + b"\n"
         assert world.receive(world.stdout, no_base64, now=1000.0) == []

@@ -13,7 +13,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.files import read_toml
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
-from fastopen.engines import Event, JobEnded, JobStarted, LoadDone, VirtualEngine, find_program, kernels
+from fastopen.engines import Event, JobEnded, JobStarted, Reported, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Maker
 from fastopen.experiments import PublishedCell, load_experiment, load_rigs, packaged_experiments
 from fastopen.experiments.rigs import Property, Rig, RigSpace
@@ -218,7 +218,7 @@ class CountingEngine:
             for load in job.loads:
                 taken = {"job": job.id, "id": load.id, "valid": not self.invalid, "plt_ns": 5_000_000}
                 taken["invalid"] = [Invalid(kind=kind, detail="") for kind in self.invalid]
-                yield LoadDone(golden.model_copy(update=taken), "")
+                yield Reported(golden.model_copy(update=taken), "")
             yield JobEnded(job.id, self.fault)
 
 

@@ -15,7 +15,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.grouping import grouped
 from fastopen.contract import InvalidKind, Job, Origins, ServerCore, TransactionsRecord, WorldRecord
 from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
-from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
+from fastopen.engines.base import JobEnded, Reported
 from fastopen.engines.worlds import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
@@ -279,12 +279,13 @@ def _records(
         # In virtual time, each job runs in its own, newly booted kernel. A kernel counts orphaned sockets and
         # memory of all its namespaces together, and a SYN flood leaves many such sockets.
         for event in engine.run_together(([job] for job in jobs), {}):
-            if isinstance(event, TransactionsDone):
-                records.append(event.record)
-            elif isinstance(event, WorldBuilt):
-                worlds.append(event.record)
-            elif isinstance(event, JobEnded) and event.fault is not None:
-                raise MachineError(event.fault)
+            match event:
+                case Reported(TransactionsRecord() as record):
+                    records.append(record)
+                case Reported(WorldRecord() as world):
+                    worlds.append(world)
+                case JobEnded(_, str() as fault):
+                    raise MachineError(fault)
         for record in records:
             if attempt < TRANSACTION_ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
                 again.add(record.job)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from fastopen.common import json_memory
 from fastopen.common.errors import InputError, os_errors_as, unreadable
 from fastopen.contract import Job
-from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
+from fastopen.engines import Engine, Event, JobEnded, Maker, Reported, ResultsStore
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
 from fastopen.engines.results_store import (
     DISPUTED,
@@ -187,7 +187,7 @@ def _repeat(
         return
     made: dict[str, list[Event]] = {key: [] for key in kept}
     for event in engine.run([job for _, job in kept.values()], {}):
-        if isinstance(event, WorldBuilt | LoadDone):
+        if isinstance(event, Reported):
             made[event.record.job].append(event)
         elif isinstance(event, JobEnded) and event.fault is not None:
             made[event.job] = []

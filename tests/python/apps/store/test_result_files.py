@@ -14,7 +14,7 @@ from apps.store.test_results_store import DAY_S, MAKER, MadeUpEngine, executed, 
 from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
-from fastopen.engines import LoadDone, ResultsStore, StoredEngine
+from fastopen.engines import ResultsStore, StoredEngine, loads_in
 from fastopen.engines.result_files import RemoteFiles, ResultFiles, files_at
 
 
@@ -139,7 +139,7 @@ def test_storage_that_fails_costs_no_load(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(type(fsspec.filesystem("memory")), name, fail)
     engine = MadeUpEngine()
     events = list(StoredEngine(engine, store, MAKER).run(jobs(), {}))
-    assert sum(isinstance(event, LoadDone) for event in events) == sum(len(job.loads) for job in jobs())
+    assert len(list(loads_in(events))) == sum(len(job.loads) for job in jobs())
     assert store.complaint == "memory://failing: cannot be read: the endpoint does not answer"
     with pytest.raises(InputError, match="the endpoint does not answer"):
         open_store("memory://failing")

@@ -15,8 +15,8 @@ import pytest
 from command_line import fastopen
 from fastopen.apps.store.results import facts, open_store, prune, verify
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import Job, LoadRecord, WorldRecord
-from fastopen.engines import JobEnded, JobStarted, LoadDone, Maker, ResultsStore, StoredEngine, WorldBuilt
+from fastopen.contract import Job
+from fastopen.engines import JobEnded, JobStarted, Maker, Reported, ResultsStore, StoredEngine, loads_in
 from fastopen.engines import results_store as module
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.result_files import DamagedResultError, FolderFiles
@@ -61,14 +61,14 @@ class MadeUpEngine:
             self.done.append(job.id)
             yield JobStarted(job.id, 1)
             world = raw(json.loads((GOLDEN / "world.json").read_text()), job.id)
-            yield WorldBuilt(WorldRecord.model_validate_json(world), world)
+            yield Reported.parsed(world)
             for number, load in enumerate(job.loads):
                 data = load_data(SimpleNamespace(job=job), load.cookies, number)  # type: ignore[arg-type]
                 data.update(load.model_dump(mode="json"), plt_ns=data["plt_ns"] + self._late)
                 if self._invalid is not None:
                     data.update(valid=False, invalid=[{"kind": self._invalid, "detail": "so"}])
                 text = raw(data, job.id)
-                yield LoadDone(LoadRecord.model_validate_json(text), text)
+                yield Reported.parsed(text)
             yield JobEnded(job.id, self._fault)
 
 
@@ -126,7 +126,7 @@ def test_the_name_of_a_job_decides_nothing_and_is_given_back(tmp_path: Path) -> 
     engine, name = MadeUpEngine(), 'ein "anderer" Näme\t\U0001f680'
     events = list(stored(tmp_path, engine).run([job.model_copy(update={"id": name})], {}))
     assert engine.done == []
-    records = [event for event in events if isinstance(event, WorldBuilt | LoadDone)]
+    records = [event for event in events if isinstance(event, Reported)]
     assert {event.record.job for event in records} == {name}
     assert {json.loads(event.raw)["job"] for event in records} == {name}
     assert len(records) == 1 + len(job.loads)
@@ -185,16 +185,14 @@ def test_packets_and_other_clients_are_not_looked_up(tmp_path: Path) -> None:
 def test_what_the_machine_disturbed_is_not_stored(engine: MadeUpEngine, tmp_path: Path) -> None:
     plan = plan_of(repeats=1)
     events = list(stored(tmp_path, engine).run([one.job for one in plan.jobs], {}))
-    assert sum(isinstance(event, LoadDone) for event in events) == plan.loads()
+    assert len(list(loads_in(events))) == plan.loads()
     assert results(tmp_path) == []
 
 
 def test_a_job_counts_when_it_is_in_the_store(tmp_path: Path) -> None:
     plan = plan_of(repeats=1)
     events = stored(tmp_path, MadeUpEngine()).run([one.job for one in plan.jobs], {})
-    for event in events:
-        if isinstance(event, LoadDone):
-            break
+    next(loads_in(events))
     assert len(results(tmp_path)) == 1
     events.close()
 
@@ -428,7 +426,7 @@ def test_a_store_that_cannot_be_read_costs_no_load(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(FolderFiles, "read", fail)
     events = list(engine.run([one.job for one in plan.jobs], {}))
-    assert sum(isinstance(event, LoadDone) for event in events) == plan.loads()
+    assert len(list(loads_in(events))) == plan.loads()
     assert engine.store.complaint.endswith("cannot be read: Input/output error")
 
 
