@@ -8,9 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Final
 
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
@@ -19,27 +17,16 @@ from fastopen.common.resources import cache_folder
 from fastopen.contract import LoadRecord, Network
 from fastopen.engines import Maker, VirtualEngine, find_program, kernels, loads_in
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_settings
-from fastopen.pages import Explanation, ImportedPage, Page
+from fastopen.pages import ImportedPage, Page
 from fastopen.pages.files import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
 from fastopen.workflows.replays import Calibration, recorders_network, search_think_times
+from fastopen.workflows.replays.calibration import FORMAT
 
 # The time limit in seconds for each group of pages that are calibrated together.
 WITHIN_S: Final = 20.0
 FOLDER: Final = "recordings"
 AS_IMPORTED: Final = "think times as imported, with any queueing delay"
-FORMAT: Final = "fastopen-calibration/1"
-
-
-class _Cached(BaseModel):
-    """The content of a cache file: the server think times that were found for one recorded page."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    format: Literal["fastopen-calibration/1"] = FORMAT
-    complete: bool
-    explanations: list[Explanation]
-    """The explanation that fits the recording best, then others that fit about equally well."""
 
 
 class _Recording:
@@ -88,9 +75,9 @@ class _Recording:
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         limit = "" if found.complete else "; the time limit ended the search"
         note = f"queueing delay separated from think time over the recorded network ({over}){limit}"
-        if not found.found:
+        if not found.explanations:
             note = f"{AS_IMPORTED}: no load over the recorded network ({over}) was valid"
-        return _noted(replace(self.imported, page=found.page), note)
+        return _noted(replace(self.imported, page=found.applied_to(self.imported.page)), note)
 
 
 def calibrated(
@@ -140,8 +127,11 @@ def calibrated(
         for place, recording in group.items():
             assert recording.found is not None
             pages[place] = recording.calibrated(recording.found)
-            if recording.found.found:
-                _write_cached(recording, recording.found)
+            if recording.found.explanations:
+                # Ignore errors, because the next run can search again.
+                with suppress(OSError):
+                    recording.file.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomic(recording.file, recording.found.model_dump_json())
     return pages
 
 
@@ -175,21 +165,9 @@ def _search(
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
-    page = recording.imported.page
     try:
-        kept = _Cached.model_validate_json(recording.file.read_bytes())
-        best, *others = kept.explanations
-        explained = page.model_copy(update={"explanations": tuple(kept.explanations)})
-        Page.model_validate(explained.model_dump())
+        kept = Calibration.model_validate_json(recording.file.read_bytes())
+        Page.model_validate(kept.applied_to(recording.imported.page).model_dump())
     except (OSError, ValueError):
         return None
-    found = page.with_explanation(best).model_copy(update={"explanations": tuple(others)})
-    return Calibration(found, complete=kept.complete)
-
-
-def _write_cached(recording: _Recording, found: Calibration) -> None:
-    kept = _Cached(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
-    # Ignore errors, because the next run can search again.
-    with suppress(OSError):
-        recording.file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(recording.file, kept.model_dump_json())
+    return kept

@@ -8,10 +8,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
-from typing import Final
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from fastopen.contract import LoadRecord
-from fastopen.pages import Page
+from fastopen.pages import Explanation, Page
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
@@ -29,21 +31,31 @@ RESOLUTION_US: Final = 100
 AS_LIKELY: Final = 1.0
 CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
+FORMAT: Final = "fastopen-calibration/1"
 
 Loads = Generator[Sequence[Page], Sequence[LoadRecord], "Calibration"]
 """A generator that yields pages to load over the recorder's network. After each yield, it receives a record
 of each page's load, or a TimeoutError is thrown into it. It returns the calibration."""
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The result of a search for a recorded page's server think times. `complete` is False if the time limit
-    ended the search. If no load was valid, `found` is False and the page is as imported."""
+class Calibration(BaseModel):
+    """The result of a search for a recorded page's server think times, and the content of its cache file.
+    `complete` is False if the time limit ended the search."""
 
-    page: Page
-    """The page, without queueing delay in think times. Its `explanations` fit the recording about as well."""
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
-    found: bool = True
+    explanations: list[Explanation]
+    """The explanation that fits the recording best, then others that fit about equally well; empty if no load
+    was valid."""
+
+    def applied_to(self, page: Page) -> Page:
+        """Return the imported page without queueing delay in think times; unchanged if no load was valid."""
+        if not self.explanations:
+            return page
+        best, *others = self.explanations
+        return page.with_explanation(best).model_copy(update={"explanations": tuple(others)})
 
 
 @dataclass(frozen=True)
@@ -77,8 +89,7 @@ def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loa
         yield from _remove_needless(search)
     except TimeoutError:
         complete = False
-    found = search.explained()
-    return Calibration(page if found is None else found, complete=complete, found=found is not None)
+    return Calibration(complete=complete, explanations=search.explanations())
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
@@ -91,7 +102,7 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
             wanted = loads.send([load(one) for one in wanted])
     except StopIteration as stopped:
         found: Calibration = stopped.value
-        return found.page
+        return found.applied_to(page)
 
 
 @dataclass(frozen=True)
@@ -131,11 +142,11 @@ class _Search:
     def best(self) -> _Tried:
         return min(self.tried, key=lambda one: one.cost)
 
-    def explained(self) -> Page | None:
-        """Return the page with the server think times that fit the recording best; None if no load was valid.
-        Its `explanations` are alternative sets of think times that fit the recording about equally well."""
+    def explanations(self) -> list[Explanation]:
+        """Return the explanation that fits the recording best, then alternatives that fit about equally well;
+        an empty list if no load was valid."""
         if not self.tried or self.best.unlikely == inf:
-            return None
+            return []
         best = self.best
         as_likely = {
             one.page.explanation: sum(_think_times(one.page).values())
@@ -145,7 +156,7 @@ class _Search:
         as_likely.pop(best.page.explanation, None)
         ordered = sorted(as_likely, key=lambda one: as_likely[one])
         chosen = [ordered[at] for at in spread(len(ordered), MAX_EXPLANATIONS - 1)]
-        return best.page.model_copy(update={"explanations": tuple(chosen)})
+        return [best.page.explanation, *chosen]
 
 
 def spread(count: int, most: int) -> list[int]:

@@ -188,7 +188,7 @@ def test_what_was_found_counts_where_time_is_over() -> None:
     next(loads)
     with pytest.raises(StopIteration) as stopped:
         loads.throw(TimeoutError)
-    assert stopped.value.value.page == imported
+    assert stopped.value.value.applied_to(imported) == imported
     assert not stopped.value.value.complete
     loads = search_think_times(imported, recorded(true))
     wanted = next(loads)
@@ -196,7 +196,7 @@ def test_what_was_found_counts_where_time_is_over() -> None:
         wanted = loads.send([over_a_link(one) for one in wanted])
     with pytest.raises(StopIteration) as stopped:
         loads.throw(TimeoutError)
-    found: Page = stopped.value.value.page
+    found: Page = stopped.value.value.applied_to(imported)
     assert over_a_link(found).requests == over_a_link(true).requests
 
 
