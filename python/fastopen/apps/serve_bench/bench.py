@@ -17,19 +17,10 @@ from fastopen.common.files import read_toml
 from fastopen.common.pydantic_errors import conflict, input_errors
 from fastopen.common.resources import packaged_folder
 from fastopen.common.units import parse_duration_us, parse_size_bytes
-from fastopen.contract import (
-    CONTRACT,
-    Flood,
-    Job,
-    LinkDirection,
-    LoadSpec,
-    Network,
-    Origins,
-    Tolerance,
-    Transactions,
-)
+from fastopen.contract import CONTRACT, Flood, Job, LinkDirection, Network, Origins, Tolerance, Transactions
 from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
 from fastopen.contract.part import RTT_MAX_US
+from fastopen.experiments import ARMS
 from fastopen.pages.model import page_of_hosts
 
 SUFFIX: Final = ".toml"
@@ -42,12 +33,6 @@ ArmName = Literal["off", "cold", "warm"]
 NewKey = Literal["none", "replace", "add"]
 Item = TypeVar("Item")
 Arrivals = Literal["rate_per_s", "clients"]
-# The transport of each arm's connections, and the state of their cookies.
-ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
-    "off": ("tcp", None),
-    "cold": ("tfo", "cold"),
-    "warm": ("tfo", "warm"),
-}
 # The time limit of a load, in real time. Emulating a virtual second can take many real seconds.
 TIMEOUT_US: Final = 3_600_000_000
 # The allowed error of the RTT that a world measures. In real time, other programs can delay packets.
@@ -223,7 +208,6 @@ def jobs_of(bench: Bench, cells: Sequence[BenchCell], repeats: int, origins: Ori
 
 
 def _job(bench: Bench, cell: BenchCell, name: str, origins: Origins) -> Job:
-    transport, cookies = ARMS[cell.arm]
     transactions = Transactions(
         arrivals={cell.arrivals: cell.count},
         duration_us=bench.duration,
@@ -240,7 +224,7 @@ def _job(bench: Bench, cell: BenchCell, name: str, origins: Origins) -> Job:
         page=page_of_hosts("answers", "made for a server benchmark", hosts, "xhr", bench.size),
         network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
         origins=origins.model_copy(update={"tfo_queue": cell.tfo_queue}),
-        loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
+        loads=[ARMS[cell.arm].load().model_copy(update={"id": "transactions", "transactions": transactions})],
         tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
         load_timeout_us=TIMEOUT_US,
     )
