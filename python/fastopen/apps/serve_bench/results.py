@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain
 from statistics import median
 from typing import Any, Final, Literal
 
@@ -259,9 +258,7 @@ def run_bench(
     worlds: list[WorldRecord] = []
     records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
     # In real time the jobs run one after another, in rounds, which makes their comparison fair.
-    batches = [jobs] if engine == "virtual" else [[job] for job in jobs]
-    made = chain.from_iterable(_records(runner, batch, worlds) for batch in batches)
-    for done, record in enumerate(made, start=1):
+    for done, record in enumerate(_records(runner, jobs, worlds), start=1):
         number, repeat = (int(part) for part in record.job.split("#"))
         records[number][repeat] = record
         cell = cells[number]
@@ -272,23 +269,23 @@ def run_bench(
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Run the jobs, and yield their results. Run a job again if this machine was too busy for exact timing.
-    Append the description of each emulated network to `worlds`. Raises MachineError if a job cannot run."""
+    """Run the jobs, and yield each result when its job ends. After all jobs, run those again for which this
+    machine was too busy for exact timing, up to TRANSACTION_ATTEMPTS times. Append the description of each
+    emulated network to `worlds`. Raises MachineError if a job cannot run."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
-        records, again = [], set()
+        again: set[str] = set()
         # In virtual time, each job runs in its own, newly booted kernel. A kernel counts orphaned sockets and
         # memory of all its namespaces together, and a SYN flood leaves many such sockets.
         for event in engine.run_together(([job] for job in jobs), {}):
             match event:
                 case Reported(TransactionsRecord() as record):
-                    records.append(record)
+                    disturbed = any(reason.kind in DISTURBED for reason in record.invalid)
+                    if disturbed and attempt < TRANSACTION_ATTEMPTS:
+                        again.add(record.job)
+                    else:
+                        yield record
                 case Reported(WorldRecord() as world):
                     worlds.append(world)
                 case JobEnded(_, str() as fault):
                     raise MachineError(fault)
-        for record in records:
-            if attempt < TRANSACTION_ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
-                again.add(record.job)
-            else:
-                yield record
         jobs = [job for job in jobs if job.id in again]

@@ -2,16 +2,27 @@
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from command_line import fastopen
 from fastopen.apps.serve_bench.bench import Bench, cells_of, jobs_of, packaged_benches, read_bench
-from fastopen.apps.serve_bench.results import BenchResult, core_us, figure, percentile, segments, threads_us
+from fastopen.apps.serve_bench.results import (
+    BenchResult,
+    _records,
+    core_us,
+    figure,
+    percentile,
+    segments,
+    threads_us,
+)
 from fastopen.common.errors import InputError
-from fastopen.contract import Origins, TransactionsRecord, parse_record
+from fastopen.contract import Job, Origins, TransactionsRecord, parse_record
+from fastopen.engines import Event, JobEnded, Reported
+from fastopen.engines.worlds import WorldEngine
 from places import GOLDEN
 
 
@@ -155,6 +166,27 @@ def test_reasons_of_one_kind_are_counted_together() -> None:
     (row,) = BenchResult(bench, "host", cells, records, None).rows
     assert row.reasons == {"generator_late": (2, "7 arrivals were late")}
     assert row.as_json()["invalid"] == {"generator_late": 2}
+
+
+def test_results_come_when_their_jobs_end_and_jobs_that_the_machine_disturbed_run_again_after_all() -> None:
+    begun: list[str] = []
+    late = [{"kind": "generator_late", "detail": "7 arrivals were late"}]
+
+    class Engine:
+        def run_together(self, batches: Iterable[Sequence[Job]], _: object) -> Iterator[Event]:
+            for (job,) in batches:
+                begun.append(job.id)
+                disturbed = job.id == "1#0" and begun.count(job.id) < 3
+                found = {"invalid": late, "valid": False} if disturbed else {}
+                yield Reported(record(job=job.id, **found), "")
+                yield JobEnded(job.id, None)
+
+    bench = asked(arms="off,warm", repeats=2)
+    jobs = sorted(jobs_of(bench, cells_of(bench), 2, Origins()), key=lambda job: job.id)
+    found = _records(cast("WorldEngine", Engine()), jobs, [])
+    assert (next(found).job, begun) == ("0#0", ["0#0"])
+    assert [one.job for one in found] == ["0#1", "1#1", "1#0"]
+    assert begun == ["0#0", "0#1", "1#0", "1#1", "1#0", "1#0"]
 
 
 @pytest.mark.usefixtures("kernel")
