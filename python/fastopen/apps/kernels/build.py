@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Final, Protocol
+from typing import IO, Annotated, Final
 
 from typer import Option
 
@@ -57,13 +58,9 @@ LOCK: Final = ".lock"
 PREFIX: Final = ".build-"
 LOG: Final = "build.log"
 
-
-class Watcher(Protocol):
-    """A function that shows the stage of a build."""
-
-    def __call__(self, stage: str, detail: str, done: int = 0, total: int = 0) -> None:
-        """Show a stage, such as "compiling", and its `detail`, such as "Linux 6.12". `done` of about `total`
-        files are compiled; `total` is 0 except while compiling."""
+Watcher = Callable[[str, str, int], None]
+"""A function that shows the stage of a build, such as "compiling", its detail, such as "Linux 6.12", and the
+number of compiled files, which is 0 except while compiling."""
 
 
 @contextlib.contextmanager
@@ -135,7 +132,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     check_programs(TOOLS, "the kernel's build")
     folder = kernels_folder()
     started = time.monotonic()
-    with workspace(folder, lambda: watch("waiting", "waiting for another build")) as work:
+    with workspace(folder, lambda: watch("waiting", "waiting for another build", 0)) as work:
         free = shutil.disk_usage(folder).free
         if free < NEEDED_BYTES:
             needed = f"a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB"
@@ -157,7 +154,7 @@ def _build(
     if request.source is not None:
         source = given_source(request.source)
     else:
-        watch("asking apt", "for the newest kernel source")
+        watch("asking apt", "for the newest kernel source", 0)
         source = Apt(work / "apt").newest(request.series)
     inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
@@ -166,7 +163,7 @@ def _build(
             return Built(kernel, new=False)
     tree = work / "linux"
     tree.mkdir()
-    watch("unpacking", f"{source.name} {source.version}".strip())
+    watch("unpacking", f"{source.name} {source.version}".strip(), 0)
     try:
         source.unpack(work, tree, recipe.unused, log)
     except StepFailedError as error:
@@ -177,16 +174,12 @@ def _build(
     if request.source is not None and (link := link_that_leads_out(tree)) is not None:
         raise InputError(f"contains a link to a place outside it: {link}", str(request.source))
     version = step.kernel_version(tree)
-    watch("configuring", f"Linux {version} for User-Mode Linux")
+    watch("configuring", f"Linux {version} for User-Mode Linux", 0)
     step.patch(tree, recipe, log)
     jobs = request.jobs or len(os.sched_getaffinity(0))
     step.configure(tree, recipe, jobs, log)
-
-    def compiled(files: int) -> None:
-        watch("compiling", f"Linux {version}", files, step.FILES_ABOUT)
-
-    program = step.make(tree, recipe, jobs, log, compiled)
-    watch("trying", "booting it twice")
+    program = step.make(tree, recipe, jobs, log, partial(watch, "compiling", f"Linux {version}"))
+    watch("trying", "booting it twice", 0)
     arguments = trial.needed_arguments(program)
     trial.try_out(program, arguments, recipe.trial, work, log)
     manifest = Manifest(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from typer import Argument, Typer
 
 from fastopen.apps.kernels.build import BuildRequest, build_kernel
+from fastopen.apps.kernels.compile import FILES_ABOUT
 from fastopen.cli.output import errors_console, print_grid, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
@@ -27,15 +28,15 @@ class BuildWatcher(LiveBar):
             self._end_stage()
         super().__exit__(*raised)
 
-    def __call__(self, stage: str, detail: str, done: int = 0, total: int = 0) -> None:
+    def __call__(self, stage: str, detail: str, files: int) -> None:
         new = stage != self._stage
         if new:
             self._end_stage()
             self._stage_started_s = self.elapsed_s
         self._stage, self._detail = stage, detail
-        files = max(total, done)
-        counted = f": {done} files of about {files}" if total else ""
-        self.update(f"{stage} {detail}{counted}", done, files or None, now=new)
+        total = max(files, FILES_ABOUT) if files else None
+        counted = f": {files} files of about {total}" if files else ""
+        self.update(f"{stage} {detail}{counted}", files, total, now=new)
 
     def _end_stage(self) -> None:
         if self._stage and self._bar is not None:
