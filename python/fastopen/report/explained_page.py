@@ -7,6 +7,7 @@ import altair as alt
 from fastopen.experiments import BASELINE, HEADLINE
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.style import by_value
 from fastopen.report.sections import drawn
 from fastopen.report.templates import whole_page
 from fastopen.workflows.explained import Explained
@@ -66,8 +67,6 @@ def cells_by_property(found: Explained) -> Figure | None:
 
 
 def _chart(rows: list[dict[str, Any]], base: int, best: int, cells: int) -> alt.TopLevelMixin:
-    rigs, colours = [ALONE, WITHOUT], [HEADLINE.colour, BASELINE.colour]
-    shapes = [HEADLINE.shape, "diamond"]
     axis = alt.Axis(tickMinStep=1, format="d")
     room = min(LETTER * max(len(row["property"]) for row in rows), 1.2 * LABEL_MAX)
     labels = alt.Axis(labelLimit=LABEL_MAX, minExtent=room, grid=True, ticks=False)
@@ -75,9 +74,9 @@ def _chart(rows: list[dict[str, Any]], base: int, best: int, cells: int) -> alt.
     points = empty.encode(
         x=alt.X("cells:Q", title="savings that agree", scale=alt.Scale(domain=[0, cells]), axis=axis),
         y=alt.Y("property:N", sort=None, title=None, axis=labels),
-        yOffset=alt.YOffset("rig:N", sort=rigs),
-        color=alt.Color("rig:N", title=None, scale=alt.Scale(domain=rigs, range=colours)),
-        shape=alt.Shape("rig:N", title=None, scale=alt.Scale(domain=rigs, range=shapes)),
+        yOffset=alt.YOffset("rig:N", sort=[ALONE, WITHOUT]),
+        color=by_value(alt.Color, "rig", {ALONE: HEADLINE.colour, WITHOUT: BASELINE.colour}),
+        shape=by_value(alt.Shape, "rig", {ALONE: HEADLINE.shape, WITHOUT: "diamond"}),
         tooltip=[
             alt.Tooltip("property:N", title="property"),
             alt.Tooltip("rig:N", title="rig"),

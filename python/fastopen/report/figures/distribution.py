@@ -10,7 +10,7 @@ from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.experiments import ARMS
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, first_panels, left_out, small_multiples, title_of
-from fastopen.report.figures.style import arm_colour, arm_dash, arm_tooltip, zoom
+from fastopen.report.figures.style import DASH_LEGEND, arm_colour, arm_dash, arm_tooltip, by_value, zoom
 
 # The maximum number of points of a distribution. Readers could not distinguish more points in a panel.
 POINTS_MAX: Final = 200
@@ -23,8 +23,8 @@ TITLE_WIDTH: Final = 6
 # The width of a panel with page load times, in pixels.
 WIDTH: Final = 200
 GROUPS: Final = ("all requests", "cold requests", "cold requests without the handshake")
-COLOURS: Final = ("#737373", "#d55e00", "#0072b2")
-DASHES: Final = ([2, 2], [1, 0], [6, 3])
+COLOURS: Final = dict(zip(GROUPS, ("#737373", "#d55e00", "#0072b2"), strict=True))
+DASHES: Final = dict(zip(GROUPS, ([2, 2], [1, 0], [6, 3]), strict=True))
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
@@ -101,18 +101,12 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
         for group, times in zip(GROUPS, (one.all_ms, one.cold_ms, one.without_ms), strict=True)
         for ms, share in distribution(times)
     ]
-    domain = [*GROUPS]
     scale = alt.Scale(type="log", nice=False)
     lines = _steps(
         alt.X("ms:Q", title="ms until the last byte", scale=scale, axis=alt.Axis(tickCount=5)), "requests"
     ).encode(
-        color=alt.Color("group:N", title=None, scale=alt.Scale(domain=domain, range=[*COLOURS])),
-        strokeDash=alt.StrokeDash(
-            "group:N",
-            title=None,
-            scale=alt.Scale(domain=domain, range=[*DASHES]),
-            legend=alt.Legend(symbolSize=500),
-        ),
+        color=by_value(alt.Color, "group", COLOURS),
+        strokeDash=by_value(alt.StrokeDash, "group", DASHES, legend=DASH_LEGEND),
         tooltip=[
             alt.Tooltip("group:N", title="requests"),
             alt.Tooltip("ms:Q", title="answered within ms", format=".1f"),

@@ -9,7 +9,7 @@ from fastopen.analysis.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellRe
 from fastopen.experiments import ARMS, HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, places_along, side_by_side, small_multiples
-from fastopen.report.figures.style import PUBLISHED_COLOUR, arm_colour, arm_order, arm_tooltip
+from fastopen.report.figures.style import PUBLISHED_COLOUR, arm_colour, arm_order, arm_tooltip, by_value
 
 TITLE: Final = "saved, % of PLT"
 OURS, PUBLISHED = "measured", "published"
@@ -121,16 +121,14 @@ def published_comparison(analysis: RunAnalysis) -> Figure | None:
 
 
 def _published_view(empty: alt.Chart, page: str) -> Any:
-    colours = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.colour, PUBLISHED_COLOUR])
-    shapes = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.shape, "diamond"])
     base = empty.encode(
         y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
-        color=alt.Color("who:N", scale=colours, title=None),
+        color=by_value(alt.Color, "who", {OURS: HEADLINE.colour, PUBLISHED: PUBLISHED_COLOUR}),
     )
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=TITLE), x2="high:Q")
     points = base.mark_point(filled=True, size=80, opacity=1).encode(
         x=alt.X("gain:Q", title=TITLE, scale=alt.Scale(zero=True)),
-        shape=alt.Shape("who:N", scale=shapes, title=None),
+        shape=by_value(alt.Shape, "who", {OURS: HEADLINE.shape, PUBLISHED: "diamond"}),
         tooltip=[
             alt.Tooltip("who:N", title="whose"),
             alt.Tooltip("gain:Q", title="saved %", format="+.1f"),

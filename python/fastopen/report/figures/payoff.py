@@ -12,6 +12,7 @@ from fastopen.common.grouping import grouped
 from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
+from fastopen.report.figures.style import DASH_LEGEND
 
 # The end of the axis, in percent of paths. In no study did a larger share of paths drop SYNs.
 MOST: Final = 25
@@ -73,7 +74,7 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
         y=alt.Y("saving:Q", title="mean saving, ms"),
         color=alt.Color("network:N", sort=networks, title=None),
     )
-    dash = alt.StrokeDash("line:N", sort=list(LINES), title=None, legend=alt.Legend(symbolSize=500))
+    dash = alt.StrokeDash("line:N", sort=list(LINES), title=None, legend=DASH_LEGEND)
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     tooltip = [
         alt.Tooltip("network:N", title="network"),

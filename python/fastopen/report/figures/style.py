@@ -3,8 +3,8 @@
 The colours are from Okabe and Ito (2008). Each arm has a colour, a shape and a dash pattern, so that figures
 are also readable in grey. The fonts come with vl-convert, so that files look the same on every machine."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypeVar
 
 import altair as alt
 
@@ -24,6 +24,9 @@ KIND_COLOURS: Final = {
     Kind.PROCESSING: "#f0e442",
 }
 PUBLISHED_COLOUR: Final = "#cc79a7"
+# Legend symbols must be long enough to show the dashes.
+DASH_LEGEND: Final = alt.Legend(symbolSize=500)
+Channel = TypeVar("Channel")
 
 
 def _config(ink: str, background: str) -> dict[str, Any]:
@@ -82,27 +85,25 @@ def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
     return [arm for arm in ARMS.values() if arm.label in there]
 
 
-def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Scale:
-    arms = _arms(rows)
-    return alt.Scale(domain=[arm.label for arm in arms], range=[look(arm) for arm in arms])
+def by_value(channel: Callable[..., Channel], field: str, looks: Mapping[str, Any], **others: Any) -> Channel:
+    """Return an encoding of the kind `channel`, such as alt.Color, that gives values of `field` a look."""
+    scale = alt.Scale(domain=[*looks], range=[*looks.values()])
+    return channel(f"{field}:N", scale=scale, title=None, **others)
 
 
 def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
     """Return the encoding that gives each arm in the chart data `rows` its colour."""
-    return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
+    return by_value(alt.Color, "arm", {arm.label: arm.colour for arm in _arms(rows)})
 
 
 def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
     """Return the encoding that gives each arm in the chart data `rows` its shape."""
-    return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
+    return by_value(alt.Shape, "arm", {arm.label: arm.shape for arm in _arms(rows)})
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
     """Return the encoding that gives each arm in the chart data `rows` its dash pattern."""
-    # Legend symbols must be long enough to show the dashes.
-    return alt.StrokeDash(
-        "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
-    )
+    return by_value(alt.StrokeDash, "arm", {arm.label: arm.dash for arm in _arms(rows)}, legend=DASH_LEGEND)
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
@@ -118,9 +119,7 @@ def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
 def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
     """Return the encoding that gives each kind of wait in the chart data `rows` its colour."""
     there = {row["kind"] for row in rows}
-    kinds = [kind for kind in Kind if kind.value in there]
-    scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])
-    return alt.Color("kind:N", scale=scale, title=None)
+    return by_value(alt.Color, "kind", {kind.value: KIND_COLOURS[kind] for kind in Kind if kind in there})
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
