@@ -1,13 +1,14 @@
 """Draw page load times by kind of TLS session and HTTP version, and round trips by certificate size."""
 
+from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 import altair as alt
 
 from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
-from fastopen.common.grouping import grouped
-from fastopen.experiments import http_words
+from fastopen.experiments import ARMS, ArmName, http_words
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, small_multiples, title_of
 from fastopen.report.figures.style import arm_colour, arm_dash, arm_shape, arm_tooltip
@@ -86,13 +87,20 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
     """Draw the round trips to the first byte against the size of the certificate chain. None if the run has
     fewer than SIZES_MIN (8) sizes, or if a link has a bandwidth limit."""
-    results = analysis.results
-    pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
-    found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(analysis, cell))]
-    # Combinations of settings with the same round trips for all sizes share one panel.
-    points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
-    first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
-    rows, left = first_panels([row for row in found if row["panel"] in first.values()])
+    results, factors = analysis.results, analysis.results.factors
+    others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
+    shown: list[Mapping[ArmName, Mapping[int, float]]] = []
+    every: list[dict[str, Any]] = []
+    for page in results.pages:
+        for comparison, of_arm in round_trips_of_sizes(results, page).items():
+            # Combinations of settings with the same round trips for all sizes share one panel.
+            if of_arm not in shown:
+                shown.append(of_arm)
+                panel = title_of(analysis, page, ", ".join(factors.phrases(comparison, others)))
+                for arm, rtts_of in of_arm.items():
+                    usual = {"page": page, "panel": panel, "arm": ARMS[arm].label}
+                    every += [{**usual, "bytes": size, "rtts": rtts} for size, rtts in rtts_of.items()]
+    rows, left = first_panels(sorted(every, key=itemgetter("bytes")))
     if not rows:
         return None
     return Figure(
@@ -107,22 +115,6 @@ def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
         drawing=Drawing(_size_chart(rows)),
         rows=rows,
     )
-
-
-def _size_row(analysis: RunAnalysis, result: CellResult) -> dict[str, Any] | None:
-    factors = analysis.results.factors
-    tls = factors.point(result.cell).setup.tls
-    flight = analysis.results.first_flights.get(result.cell.index)
-    if tls is None or flight is None or flight.first_byte_rtts is None:
-        return None
-    others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
-    return {
-        "page": result.cell.page,
-        "panel": title_of(analysis, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
-        "arm": result.cell.arm.label,
-        "bytes": tls.chain_bytes,
-        "rtts": flight.first_byte_rtts,
-    }
 
 
 def _size_chart(rows: list[dict[str, Any]]) -> Any:
