@@ -40,10 +40,10 @@ def _lines(analysis: RunAnalysis) -> Iterator[str]:
     yield "\n## Answers"
     for page in pages_described_singly(results):
         yield f"\n### {escaped(page)}"
-        for answer in page_answers(analysis, page):
-            yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"
-    for answer in run_answers(analysis):
-        yield f"\n### {answer.question}\n\n{escaped(' '.join(answer.sentences))}"
+        for question, sentences in page_answers(analysis, page).items():
+            yield f"\n**{question}** {escaped(' '.join(sentences))}"
+    for question, sentences in run_answers(analysis).items():
+        yield f"\n### {question}\n\n{escaped(' '.join(sentences))}"
     yield "\n## Method"
     for paragraph in method_paragraphs(analysis):
         yield f"\n{escaped(paragraph)}"

@@ -226,7 +226,7 @@ def test_answers_give_the_published_figures_that_the_table_gives(palguyev: Resul
     for one in discrepancies(palguyev):
         if one.improvement_percent is not None:
             answers = page_answers(RunAnalysis(palguyev, Attribution({}, {}), None), one.comparison.page)
-            said = " ".join(sentence for answer in answers for sentence in answer.sentences)
+            said = " ".join(sentence for answer in answers.values() for sentence in answer)
             assert f"come to {signed(one.published.improvement_percent)}{NBSP}%; ours" in said
 
 

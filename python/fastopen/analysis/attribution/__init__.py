@@ -1,6 +1,6 @@
 """Explain page load times: the waits on the critical path, the saving by TCP Fast Open, and slow loads."""
 
-from fastopen.analysis.attribution.answers import Answer, excess_sentence, page_answers, run_answers
+from fastopen.analysis.attribution.answers import excess_sentence, page_answers, run_answers
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, Shown, attribute
 from fastopen.analysis.attribution.critical_path import (
     CriticalPath,

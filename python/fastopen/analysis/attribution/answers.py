@@ -54,14 +54,6 @@ SLOW_HANDSHAKE: Final = 1.3
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A question, and the sentences that answer it from the figures of a run."""
-
-    question: str
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Pair:
     """A row (`place`) of a page's result table, and its saving by TFO. `headline`: the result with TFO."""
 
@@ -80,11 +72,12 @@ def _pairs(places: Iterable[Place]) -> list[_Pair]:
     ]
 
 
-def page_answers(analysis: RunAnalysis, page: str) -> list[Answer]:
-    """Return a report's questions about a page with their answers, or [] if the run measured no saving."""
+def page_answers(analysis: RunAnalysis, page: str) -> dict[str, list[str]]:
+    """Map a report's questions about a page to the sentences that answer them. Return {} if the run measured
+    no saving."""
     results, pairs = analysis.results, _pairs(analysis.places(page))
     if not pairs:
-        return []
+        return {}
     places = [pair.place for pair in pairs]
     curves = curves_of(results, places)
     first, *_ = curves.values()
@@ -95,17 +88,16 @@ def page_answers(analysis: RunAnalysis, page: str) -> list[Answer]:
         "Which handshakes does the page wait for?": _content(results.pages[page], first),
         "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
-    answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
-    return [answer for answer in answers if answer.sentences]
+    return {question: told for question, sentences in asked.items() if (told := list(sentences))}
 
 
-def run_answers(analysis: RunAnalysis) -> list[Answer]:
-    """Answer `Which pages gain most and least?`. Return [] if fewer than two pages have a saving by TFO."""
+def run_answers(analysis: RunAnalysis) -> dict[str, list[str]]:
+    """Answer `Which pages gain most and least?`. Return {} if fewer than two pages have a saving by TFO."""
     of_page = {page: _pairs(analysis.places(page)) for page in analysis.results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
     if len(ranked) < 2:
-        return []
+        return {}
     sentences = []
     for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
         low, high = min(gains[page]), max(gains[page])
@@ -116,7 +108,7 @@ def run_answers(analysis: RunAnalysis) -> list[Answer]:
         )
     if middle := [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]:
         sentences.append(f"Between them: {listed(middle)}.")
-    return [Answer("Which pages gain most and least?", tuple(sentences))]
+    return {"Which pages gain most and least?": sentences}
 
 
 def _timing(place: Place) -> Iterator[str]:

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fastopen.analysis.attribution import (
-    Answer,
     Kind,
     RunAnalysis,
     analyse_run,
@@ -34,8 +33,8 @@ def taken_apart(plan: Plan, **others: Any) -> RunAnalysis:
         return RunAnalysis(results, attribute(store, store.loads(), results, **others), None)
 
 
-def text_of(answers: Sequence[Answer]) -> str:
-    return "\n".join(f"{one.question} {' '.join(one.sentences)}" for one in answers).replace("\xa0", " ")
+def text_of(answers: Mapping[str, Sequence[str]]) -> str:
+    return "\n".join(f"{one} {' '.join(told)}" for one, told in answers.items()).replace("\xa0", " ")
 
 
 PAGES = [made_up_page("small", 6), made_up_page("large", 30, ("x.co.uk", "cdn.y.com", "z.org", "10.0.0.1"))]
@@ -43,12 +42,12 @@ PAGES = [made_up_page("small", 6), made_up_page("large", 30, ("x.co.uk", "cdn.y.
 
 def test_every_sentence_carries_a_figure() -> None:
     analysis = taken_apart(made_up_plan(PAGES, (20, 100, 200)))
-    answers = [one for page in analysis.results.pages for one in page_answers(analysis, page)]
-    answers += run_answers(analysis)
+    answers = [one for page in analysis.results.pages for one in page_answers(analysis, page).items()]
+    answers += run_answers(analysis).items()
     assert len(answers) == 9
-    for answer in answers:
-        assert answer.question.endswith("?")
-        for sentence in answer.sentences:
+    for question, sentences in answers:
+        assert question.endswith("?")
+        for sentence in sentences:
             assert re.search(r"\d", sentence), sentence
             assert sentence.endswith("."), sentence
             assert "nan" not in sentence
@@ -117,18 +116,18 @@ def test_handshakes_are_singular_or_plural(handshakes: int, words: str) -> None:
 
 def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:
     analysis = taken_apart(made_up_plan(PAGES, arms=["warm"]))
-    assert page_answers(analysis, "small") == []
-    assert run_answers(analysis) == []
+    assert page_answers(analysis, "small") == {}
+    assert run_answers(analysis) == {}
 
 
 def test_pages_are_ranked_by_what_they_gain() -> None:
     analysis = taken_apart(made_up_plan(PAGES))
-    (answer,) = run_answers(analysis)
+    ((first, *_),) = run_answers(analysis).values()
     cells = analysis.results.cells
     gains = [cell for cell in cells if cell.cell.arm.name == "warm" and cell.cell.network == 1]
     small, large = (cell.improvement_percent or 0.0 for cell in gains)
     most = "small" if small > large else "large"
-    assert answer.sentences[0].startswith(f"{most} gains most")
+    assert first.startswith(f"{most} gains most")
 
 
 def test_of_a_sweep_of_rates_each_row_of_rtts_is_answered_for() -> None:
@@ -186,8 +185,7 @@ def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         source = analyse_run(store)
-    answers = {one.question: one for one in page_answers(source, "one")}
-    without, with_tfo = answers["What do the other settings change?"].sentences
+    without, with_tfo = page_answers(source, "one")["What do the other settings change?"]
     expected = "Without TFO, 8 Mbit/s down instead of 1 Mbit/s down (100 ms): "
     assert without.startswith(expected)
     assert "transfer \N{MINUS SIGN}" in without

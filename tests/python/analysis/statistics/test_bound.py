@@ -44,8 +44,8 @@ def printed(analysis: RunAnalysis) -> str:
 
 
 def answered(analysis: RunAnalysis) -> str:
-    answers = page_answers(analysis, "small")
-    return " ".join(sentence for answer in answers for sentence in answer.sentences).replace("\xa0", " ")
+    answers = page_answers(analysis, "small").values()
+    return " ".join(sentence for answer in answers for sentence in answer).replace("\xa0", " ")
 
 
 def load(handshakes_ms: float, plt_ms: float | None) -> tuple[int, int | None]:
