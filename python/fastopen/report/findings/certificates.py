@@ -9,22 +9,15 @@ from fastopen.common.grouping import grouped
 from fastopen.common.phrases import listed, span
 from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
-from fastopen.contract.origins import CertificateCompression, SessionStart
-from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, ArmName
+from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, Arm, Setup
 from fastopen.report.findings import Finding, finds
 
 # Factors that may reduce the cost of large certificates. Results that differ only in these share a row.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
-class LoadSettings(NamedTuple):
-    """The certificates with which a page was loaded, and the settings that may reduce their cost."""
-
-    kind: CertificateKind
-    session: SessionStart
-    compression: CertificateCompression
-    window_segments: int
-    arm: ArmName
+Key = tuple[CertificateKind, tuple[str, ...]]
+"""A kind of certificates, and the settings of a result that may reduce their cost, such as `early data`."""
 
 
 class Cost(NamedTuple):
@@ -42,15 +35,14 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     page load compared with the smallest kind, and the time that remedies save."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
-        smallest, *others = sorted({settings.kind for settings in plts_ms}, key=CHAIN_BYTES.__getitem__)
-        window = min(settings.window_segments for settings in plts_ms)
-        plain = LoadSettings(smallest, "none", Tls().certificate_compression, window, BASELINE.name)
-        small_ms = plts_ms.get(plain)
+        smallest, *others = sorted({kind for kind, _ in plts_ms}, key=CHAIN_BYTES.__getitem__)
+        small_ms = plts_ms.get((smallest, ()))
         for kind in others:
-            large_ms = plts_ms.get(plain._replace(kind=kind))
+            large_ms = plts_ms.get((kind, ()))
             if small_ms and large_ms is not None:
-                of_kind = ((settings, ms) for settings, ms in plts_ms.items() if settings.kind == kind)
-                remedied_ms = {words: ms for settings, ms in of_kind if (words := _remedy(settings, plain))}
+                of_kind = ((remedies, ms) for (one, remedies), ms in plts_ms.items() if one == kind)
+                single = {remedies[0]: ms for remedies, ms in of_kind if len(remedies) == 1}
+                remedied_ms = {remedy: ms for remedy, ms in single.items() if remedy}
                 groups[smallest, kind, name].append(Cost(small_ms, large_ms, remedied_ms))
     for (small, large, name), costs in groups.items():
         added = [one.large_ms - one.small_ms for one in costs]
@@ -60,33 +52,35 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("certificates_cost", _sentence(small, large, name, costs, matters_ms), figures)
 
 
-def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[LoadSettings, float]]]:
-    """Yield (shared settings as text, PLTs in ms) for groups of results that differ only in LoadSettings."""
-    factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
+def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Key, float]]]:
+    """Yield (shared settings as text, PLTs in ms) for groups of results that differ only in their `Key`."""
+    factors, setups = results.factors, results.experiment.setups
+    apart = ("certificates", "chain_bytes", *REMEDIES)
     for group in results.groups_differing_in((one for one in results.cells if one.cell.page == page), *apart):
-        row: dict[LoadSettings, float] = {}
-        for result in group:
-            setup = results.experiment.setups[result.cell.setup]
-            tls, window, arm = setup.tls, setup.tcp.initial_window_segments, result.cell.arm.name
-            if tls is not None and tls.certificates is not None and result.plt_ms_median is not None:
-                compression = tls.certificate_compression
-                settings = LoadSettings(tls.certificates, tls.session, compression, window, arm)
-                row[settings] = result.plt_ms_median
+        known = [one for one in group if one.plt_ms_median is not None]
+        window = min((setups[one.cell.setup].tcp.initial_window_segments for one in known), default=0)
+        row: dict[Key, float] = {}
+        for result in known:
+            setup = setups[result.cell.setup]
+            if setup.tls is not None and setup.tls.certificates is not None:
+                remedies = _remedies(setup, setup.tls, result.cell.arm, window)
+                row[setup.tls.certificates, tuple(remedies)] = result.plt_ms_median or 0.0
         if row:
             named = (factor for factor in factors.besides(*apart) if factor.part != "network")
             yield ", ".join(factors.phrases(group[0].cell, named)), row
 
 
-def _remedy(settings: LoadSettings, plain: LoadSettings) -> str:
-    """Return the only remedy by which `settings` and `plain` differ, such as `brotli compression`, or ""."""
-    words = {
-        "arm": f"TFO with {HEADLINE.cookies} cookies" if settings.arm == HEADLINE.name else "",
-        "session": SESSION_WORDS[settings.session],
-        "compression": f"{settings.compression} compression",
-        "window_segments": f"an initial window of {settings.window_segments} segments",
-    }
-    changed = [name for name in words if getattr(settings, name) != getattr(plain, name)]
-    return words[changed[0]] if len(changed) == 1 else ""
+def _remedies(setup: Setup, tls: Tls, arm: Arm, window: int) -> Iterator[str]:
+    """Yield the settings of a result that may reduce the cost of certificates, or "" for an arm that has no
+    name in sentences. `window`: the usual initial window."""
+    if arm.name != BASELINE.name:
+        yield f"TFO with {HEADLINE.cookies} cookies" if arm.name == HEADLINE.name else ""
+    if tls.session != "none":
+        yield SESSION_WORDS[tls.session]
+    if tls.certificate_compression != Tls().certificate_compression:
+        yield f"{tls.certificate_compression} compression"
+    if setup.tcp.initial_window_segments != window:
+        yield f"an initial window of {setup.tcp.initial_window_segments} segments"
 
 
 def _sentence(
