@@ -369,10 +369,15 @@ class TestTheFile:
         ]
 
     def test_the_round_trip_is_the_shortest_handshake_without_tls(self) -> None:
-        def entry(connect: float, tls: float) -> dict[str, Any]:
-            return {"request": {"url": "https://a.test/"}, "timings": {"connect": connect, "ssl": tls}}
+        def entry(
+            connect: float, tls: float, version: str = "HTTP/2.0", host: str = "a.test"
+        ) -> dict[str, Any]:
+            response, timings = {"httpVersion": version}, {"connect": connect, "ssl": tls}
+            return {"request": {"url": f"https://{host}/"}, "response": response, "timings": timings}
 
-        assert round_trips_ms([entry(90, 60), entry(80, 55), entry(-1, -1)]) == {"a.test": 25}
+        quic = entry(30, 30, "h3", "b.test")
+        tcp = [entry(90, 60), entry(80, 55), entry(-1, -1)]
+        assert round_trips_ms([*tcp, quic]) == {"a.test": 25, "b.test": 30}
 
     @pytest.mark.parametrize("url", ["ftp://a.test/", "http://", "http://a.test:99999/", "a b"])
     def test_what_is_no_url_is_refused_before_a_browser_starts(self, url: str, tmp_path: Path) -> None:
