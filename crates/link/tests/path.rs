@@ -1,10 +1,12 @@
 //! Tests middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC: the effect of each behaviour on
 //! each kind of packet.
 
-use fastopen_link::path::{self, Behaviour, Middlebox, Passage, PathRule, Way};
-use fastopen_link::{Direction, DirectionConfig, ip};
+use fastopen_link::path::{self, Behaviour, Middlebox, PathRule, Way};
+use fastopen_link::stage::Verdict;
+use fastopen_link::{Direction, DirectionConfig, DropCause, ip};
 use proptest::prelude::*;
 
+const DROP: Verdict = Verdict::Drop(DropCause::Path);
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const HOST: [u8; 4] = [10, 1, 0, 1];
 const SYN: u8 = 0x02;
@@ -87,12 +89,12 @@ fn datagram(way: Way, client_port: u16, payload: &[u8]) -> Vec<u8> {
 /// Returns the packet that the middlebox forwards; `None` if it drops or holds the packet.
 fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u8>> {
     match middlebox.pass(0, way, &mut ip) {
-        Passage::Forward(bytes) => {
-            ip.truncate(bytes as usize);
+        Verdict::Pass => {
+            ip.truncate(ip::length(&ip).expect("a header"));
             Some(ip)
         }
-        Passage::Hold(_) | Passage::Drop => None,
-        Passage::Answer => panic!("it is answered: {ip:?}"),
+        Verdict::Answer => panic!("it is answered: {ip:?}"),
+        _ => None,
     }
 }
 
@@ -187,7 +189,7 @@ fn a_broken_cookie_has_its_length_and_another_value() {
 fn a_reset_answers_a_syn_with_data_from_its_host() {
     let mut middlebox = middlebox(Behaviour::RstSynData);
     let mut ip = syn(COOKIE, b"data");
-    assert_eq!(middlebox.pass(0, Way::Up, &mut ip), Passage::Answer);
+    assert_eq!(middlebox.pass(0, Way::Up, &mut ip), Verdict::Answer);
     ip.truncate(40);
     assert_checksums(&ip);
     assert_eq!([&ip[12..16], &ip[16..20]], [HOST, CLIENT]);
@@ -244,7 +246,7 @@ fn ipv6_is_blocked_and_ipv4_is_not() {
         (Way::Down, packet(Way::Down, SYN | ACK, 4, COOKIE, b"")),
     ] {
         let mut six = over_ipv6(&ip);
-        assert_eq!(middlebox.pass(0, way, &mut six), Passage::Drop);
+        assert_eq!(middlebox.pass(0, way, &mut six), DROP);
         assert_eq!(crossed(&mut middlebox, way, ip.clone()), Some(ip));
     }
 }
@@ -284,7 +286,7 @@ fn udp_above_a_megabit_a_second_is_dropped_in_each_direction_by_itself() {
     let mut middlebox = middlebox(Behaviour::LimitUdp);
     // Of packets with 100 bytes, 150 pass at once, and then one every 0.8 ms.
     let mut pass =
-        |now, way| middlebox.pass(now, way, &mut datagram(way, 40_000, &[0x40; 72])) == Passage::Forward(100);
+        |now, way| middlebox.pass(now, way, &mut datagram(way, 40_000, &[0x40; 72])) == Verdict::Pass;
     for way in [Way::Up, Way::Down] {
         assert_eq!((0..200).filter(|_| pass(0, way)).count(), 150);
     }
@@ -295,7 +297,7 @@ fn udp_above_a_megabit_a_second_is_dropped_in_each_direction_by_itself() {
 fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_client() {
     let mut middlebox = middlebox(Behaviour::Rebind);
     let mut crossed = |now, way, mut ip: Vec<u8>| {
-        assert!(matches!(middlebox.pass(now, way, &mut ip), Passage::Forward(_)));
+        assert_eq!(middlebox.pass(now, way, &mut ip), Verdict::Pass);
         ip
     };
     let (begun, later) = (7, 500_000_007);
@@ -326,7 +328,7 @@ fn hello(flags: u8, offset: u32, sent: usize) -> Vec<u8> {
 }
 
 fn drops(middlebox: &mut Middlebox, mut ip: Vec<u8>) -> bool {
-    middlebox.pass(0, Way::Up, &mut ip) == Passage::Drop
+    middlebox.pass(0, Way::Up, &mut ip) == DROP
 }
 
 #[test]
@@ -357,7 +359,7 @@ fn the_second_segment_of_a_split_hello_is_dropped_once() {
 #[test]
 fn a_split_hello_is_answered_by_a_reset_that_its_sender_takes() {
     let mut ip = hello(ACK, 0, 1448);
-    assert_eq!(middlebox(Behaviour::RstSplitHello).pass(0, Way::Up, &mut ip), Passage::Answer);
+    assert_eq!(middlebox(Behaviour::RstSplitHello).pass(0, Way::Up, &mut ip), Verdict::Answer);
     ip.truncate(40);
     // The sequence number of the reset is the acknowledgement number of the segment (RFC 9293 section
     // 3.10.7.4).
@@ -372,7 +374,7 @@ fn the_second_initial_datagram_of_a_flow_is_dropped_until_the_host_answers() {
     let mut middlebox = middlebox(Behaviour::DropLargeUdp);
     assert_eq!([0, 1].map(|_| drops(&mut middlebox, initial())), [false, true]);
     let mut answer = datagram(Way::Down, 40_000, b"answer");
-    assert!(matches!(middlebox.pass(0, Way::Down, &mut answer), Passage::Forward(_)));
+    assert_eq!(middlebox.pass(0, Way::Down, &mut answer), Verdict::Pass);
     assert!(!drops(&mut middlebox, initial()));
 }
 
@@ -406,10 +408,10 @@ proptest! {
             let kept = cut.min(like.len());
             ip.splice(..0, like[..kept].iter().copied());
         }
-        let before = ip.len();
+        let before = ip::length(&ip).map(|bytes| bytes.max(ip.len()));
         let way = if up { Way::Up } else { Way::Down };
-        if let Passage::Forward(bytes) = middlebox(behaviour).pass(0, way, &mut ip) {
-            prop_assert!(bytes as usize <= before);
+        if middlebox(behaviour).pass(0, way, &mut ip) == Verdict::Pass {
+            prop_assert!(ip::length(&ip) <= before);
         }
     }
 }
@@ -468,14 +470,8 @@ fn every_behaviour_does_the_same_to_ipv6() {
             let (passage, passage6) = (four.pass(now, *way, &mut ip), six.pass(now, *way, &mut ip6));
             let shown = format!("{behaviour:?} of packet {number}");
             match (passage, passage6) {
-                (Passage::Forward(bytes), Passage::Forward(bytes6)) => {
-                    assert_eq!(bytes + 20, bytes6, "{shown}");
-                    ip.truncate(bytes as usize);
-                    ip6.truncate(bytes6 as usize);
-                    assert_eq!(over_ipv6(&ip), ip6, "{shown}");
-                }
-                (Passage::Answer, Passage::Answer) => {
-                    ip.truncate(40);
+                (Verdict::Pass, Verdict::Pass) | (Verdict::Answer, Verdict::Answer) => {
+                    ip.truncate(ip::length(&ip).expect("a header"));
                     ip6.truncate(ip::length(&ip6).expect("a header"));
                     assert_eq!(over_ipv6(&ip), ip6, "{shown}");
                 }

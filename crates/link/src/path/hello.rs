@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Behaviour, FlowKey, Passage, SYN, Segment};
+use super::{Behaviour, DROP, FlowKey, SYN, Segment};
+use crate::stage::Verdict;
 
 /// The content type of a handshake record, and the first byte of its version (RFC 8446 section 5.1).
 const HANDSHAKE_RECORD: [u8; 2] = [22, 3];
@@ -25,8 +26,7 @@ pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
     /// Applies `behaviour` to a TCP segment of a split `ClientHello`. Forwards all other segments.
-    pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
-        let whole = Passage::Forward(segment.ip.len() as u32);
+    pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Verdict {
         let is_syn = segment.flags() & SYN != 0;
         let start = segment.sequence_number().wrapping_add(is_syn.into());
         if is_syn {
@@ -35,22 +35,22 @@ impl Hellos {
         if let Some(bytes) = split_record(&segment.ip[segment.payload..]) {
             self.0.entry(flow).or_insert(SplitHello { start, bytes, stalled: false });
         }
-        let Some(hello) = self.0.get_mut(&flow) else { return whole };
+        let Some(hello) = self.0.get_mut(&flow) else { return Verdict::Pass };
         let offset = start.wrapping_sub(hello.start);
         if is_syn || segment.payload_bytes() == 0 || offset >= hello.bytes {
-            return whole;
+            return Verdict::Pass;
         }
         match behaviour {
-            Behaviour::DropSplitHello => Passage::Drop,
+            Behaviour::DropSplitHello => DROP,
             Behaviour::RstSplitHello => {
                 segment.reset();
-                Passage::Answer
+                Verdict::Answer
             }
             Behaviour::StallSecondSegment if offset > 0 && !hello.stalled => {
                 hello.stalled = true;
-                Passage::Drop
+                DROP
             }
-            _ => whole,
+            _ => Verdict::Pass,
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
 use hello::Hellos;
+use udp::Datagrams;
 pub use udp::rebound;
-use udp::{Datagrams, UdpDatagram};
 
 /// The effect of a middlebox on TCP Fast Open (RFC 7413), TLS `ClientHello`s, UDP and QUIC, or IPv6. The Fast
 /// Open option has kind 34, or kind 254 with the magic number of RFC 7413's appendix A.
@@ -113,18 +113,7 @@ pub enum Way {
     Up,
 }
 
-/// The middlebox's decision on a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passage {
-    /// Forward this number of bytes from the start of the packet.
-    Forward(u32),
-    /// Forward the packet at this time.
-    Hold(Nanos),
-    /// Drop the packet.
-    Drop,
-    /// Send the packet back: the middlebox turned it into an answer, whose length is in its IP header.
-    Answer,
-}
+const DROP: Verdict = Verdict::Drop(DropCause::Path);
 
 /// The addresses and ports of a flow: the client's, then the host's.
 type FlowKey = (SocketAddr, SocketAddr);
@@ -152,40 +141,37 @@ impl Middlebox {
         Self { rule, ..Self::default() }
     }
 
-    /// Applies the middlebox's [`Behaviour`] to an IP packet, and returns the decision on the packet. If the
-    /// packet is changed, its checksums are updated. `now` must not decrease between calls.
-    pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
-        let bytes = ip.len() as u32;
-        if let Some(mut datagram) = UdpDatagram::of(ip) {
-            if !self.rule.affects(datagram.host(way)) {
-                return Passage::Forward(bytes);
-            }
-            return self.datagrams.pass(now, self.rule.behaviour, way, &mut datagram);
-        }
-        let Some(mut segment) = Segment::of(ip) else { return Passage::Forward(bytes) };
+    /// Applies the middlebox's [`Behaviour`] to an IP packet, and returns the decision on the packet. Updates
+    /// the checksums of a changed packet, and the length in the header of a shortened packet. `now` must not
+    /// decrease between calls.
+    pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Verdict {
+        let Some(mut segment) = Segment::of(ip) else { return Verdict::Pass };
         let flow = segment.flow(way);
         if !self.rule.affects(flow.1.ip()) {
-            return Passage::Forward(bytes);
+            return Verdict::Pass;
         }
         match self.rule.behaviour {
-            Behaviour::BlockIpv6 => Passage::Drop,
+            Behaviour::BlockIpv6 => DROP,
+            behaviour if segment.header.protocol == ip::UDP => {
+                self.datagrams.pass(now, behaviour, way, flow, &mut segment)
+            }
             _ if way == Way::Down => self.pass_down(flow, &mut segment),
             behaviour @ (Behaviour::DropSplitHello
             | Behaviour::RstSplitHello
             | Behaviour::StallSecondSegment) => self.hellos.pass(behaviour, flow, &mut segment),
             _ if segment.flags() & (SYN | ACK) == SYN => self.pass_syn(flow, &mut segment),
-            _ => Passage::Forward(bytes),
+            _ => Verdict::Pass,
         }
     }
 
-    fn pass_syn(&mut self, flow: FlowKey, syn: &mut Segment) -> Passage {
+    fn pass_syn(&mut self, flow: FlowKey, syn: &mut Segment) -> Verdict {
         let with_data = syn.payload_bytes() > 0;
         match self.rule.behaviour {
-            Behaviour::DropSynData if with_data => return Passage::Drop,
-            Behaviour::DropOption if syn.fast_open_option().is_some() => return Passage::Drop,
+            Behaviour::DropSynData if with_data => return DROP,
+            Behaviour::DropOption if syn.fast_open_option().is_some() => return DROP,
             Behaviour::RstSynData if with_data => {
                 syn.reset();
-                return Passage::Answer;
+                return Verdict::Answer;
             }
             Behaviour::StripOption => syn.strip_option(),
             Behaviour::StripData => syn.strip_payload(),
@@ -200,24 +186,26 @@ impl Middlebox {
             }
             _ => {}
         }
-        Passage::Forward(syn.finish())
+        syn.finish();
+        Verdict::Pass
     }
 
-    fn pass_down(&mut self, flow: FlowKey, segment: &mut Segment) -> Passage {
+    fn pass_down(&mut self, flow: FlowKey, segment: &mut Segment) -> Verdict {
         let synack = segment.flags() & (SYN | ACK) == SYN | ACK;
         match (self.rule.behaviour, self.flows.get_mut(&flow)) {
             (Behaviour::StripSynackOption, _) if synack => segment.strip_option(),
             (Behaviour::DropSynackOption, _) if synack && segment.fast_open_option().is_some() => {
-                return Passage::Drop;
+                return DROP;
             }
-            (Behaviour::DropSynack, Some(_)) if synack => return Passage::Drop,
+            (Behaviour::DropSynack, Some(_)) if synack => return DROP,
             (Behaviour::DropAnswers, Some(flow)) if synack => {
                 flow.accepted |= segment.acknowledgement_number() != flow.after_syn;
             }
-            (Behaviour::DropAnswers, Some(flow)) if flow.accepted => return Passage::Drop,
+            (Behaviour::DropAnswers, Some(flow)) if flow.accepted => return DROP,
             _ => {}
         }
-        Passage::Forward(segment.finish())
+        segment.finish();
+        Verdict::Pass
     }
 }
 
@@ -225,6 +213,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 // Kinds of the Fast Open option and of the experimental option, and the latter's magic number (RFC 7413).
@@ -232,12 +221,12 @@ const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
-/// A TCP segment in an unfragmented IP packet (RFC 9293 section 3.1).
+/// A TCP segment (RFC 9293 section 3.1) or a UDP datagram (RFC 768) in an unfragmented IP packet.
 struct Segment<'a> {
     ip: &'a mut [u8],
     header: Header,
-    /// Offset of the TCP header.
-    tcp: usize,
+    /// Offset of the TCP or UDP header.
+    start: usize,
     /// Offset of the payload.
     payload: usize,
     /// True if [`Segment::finish`] must update the length and the checksums.
@@ -246,11 +235,16 @@ struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     fn of(ip: &'a mut [u8]) -> Option<Self> {
-        let header = Header::of(ip).filter(|header| header.protocol == ip::TCP && !header.fragment)?;
-        let tcp = header.bytes;
-        let payload = tcp + usize::from(*ip.get(tcp + 12)? >> 4) * 4;
-        let whole = payload >= tcp + TCP_HEADER && payload <= ip.len();
-        whole.then_some(Self { ip, header, tcp, payload, changed: false })
+        let header = Header::of(ip).filter(|header| !header.fragment)?;
+        let start = header.bytes;
+        let (least, bytes) = match header.protocol {
+            ip::TCP => (TCP_HEADER, usize::from(*ip.get(start + 12)? >> 4) * 4),
+            ip::UDP => (UDP_HEADER, UDP_HEADER),
+            _ => return None,
+        };
+        let payload = start + bytes;
+        let whole = bytes >= least && payload <= ip.len();
+        whole.then_some(Self { ip, header, start, payload, changed: false })
     }
 
     fn word(&self, at: usize) -> u16 {
@@ -262,21 +256,21 @@ impl<'a> Segment<'a> {
     }
 
     fn flow(&self, way: Way) -> FlowKey {
-        let source = SocketAddr::new(self.header.source, self.word(self.tcp));
-        let destination = SocketAddr::new(self.header.destination, self.word(self.tcp + 2));
+        let source = SocketAddr::new(self.header.source, self.word(self.start));
+        let destination = SocketAddr::new(self.header.destination, self.word(self.start + 2));
         if way == Way::Up { (source, destination) } else { (destination, source) }
     }
 
     fn flags(&self) -> u8 {
-        self.ip[self.tcp + 13]
+        self.ip[self.start + 13]
     }
 
     fn sequence_number(&self) -> u32 {
-        self.number(self.tcp + 4)
+        self.number(self.start + 4)
     }
 
     fn acknowledgement_number(&self) -> u32 {
-        self.number(self.tcp + 8)
+        self.number(self.start + 8)
     }
 
     fn payload_bytes(&self) -> usize {
@@ -285,7 +279,7 @@ impl<'a> Segment<'a> {
 
     /// Returns the offsets of the Fast Open option's start, end and cookie; `None` without the option.
     fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
-        let mut at = self.tcp + TCP_HEADER;
+        let mut at = self.start + TCP_HEADER;
         while at + 1 < self.payload && self.ip[at] != OPTION_END {
             if self.ip[at] == OPTION_NOP {
                 at += 1;
@@ -328,7 +322,7 @@ impl<'a> Segment<'a> {
             grown += if at % 2 == 0 { by << 8 } else { by };
             *byte = new;
         }
-        let at = self.tcp + 16;
+        let at = self.start + 16;
         let sum = i32::from(!self.word(at)) + grown;
         self.ip[at..at + 2].copy_from_slice(&(!(sum.rem_euclid(0xffff) as u16)).to_be_bytes());
     }
@@ -353,26 +347,25 @@ impl<'a> Segment<'a> {
         };
         ip::swap_addresses(self.ip);
         for byte in 0..2 {
-            self.ip.swap(self.tcp + byte, self.tcp + 2 + byte);
+            self.ip.swap(self.start + byte, self.start + 2 + byte);
         }
-        let header = &mut self.ip[self.tcp + 4..self.tcp + TCP_HEADER];
+        let header = &mut self.ip[self.start + 4..self.start + TCP_HEADER];
         header.fill(0);
         header[..4].copy_from_slice(&sequence.to_be_bytes());
         header[4..8].copy_from_slice(&acknowledged.to_be_bytes());
         header[8] = (TCP_HEADER as u8 / 4) << 4;
         header[9] = flags;
-        self.payload = self.tcp + TCP_HEADER;
+        self.payload = self.start + TCP_HEADER;
         self.shorten(self.payload);
         self.finish();
     }
 
-    /// Updates the length and checksums if the length changed. Returns the length of the packet in bytes.
-    fn finish(&mut self) -> u32 {
+    /// Updates the length and checksums if the length changed.
+    fn finish(&mut self) {
         if self.changed {
             ip::set_length(self.ip);
-            ip::sum_transport(self.ip, ip::TCP, self.tcp, self.tcp + 16);
+            ip::sum_transport(self.ip, ip::TCP, self.start, self.start + 16);
         }
-        self.ip.len() as u32
     }
 }
 
@@ -395,18 +388,21 @@ impl<P> Crossing<P> {
 impl<P: Datagram> Stage<P> for Crossing<P> {
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         let mut middlebox = self.middlebox.lock().unwrap_or_else(PoisonError::into_inner);
-        match middlebox.pass(now, self.way, packet.payload.ip()) {
-            Passage::Forward(bytes) => {
-                packet.bytes = bytes;
-                Verdict::Pass
+        let ip = packet.payload.ip();
+        let verdict = middlebox.pass(now, self.way, ip);
+        match verdict {
+            // The middlebox may have shortened the packet.
+            Verdict::Pass => {
+                let length = ip::length(ip).map_or(packet.bytes, |bytes| bytes as u32);
+                packet.bytes = packet.bytes.min(length);
             }
-            Passage::Hold(until) => {
+            Verdict::Hold(until) => {
                 self.until = until;
-                Verdict::Keep
+                return Verdict::Keep;
             }
-            Passage::Drop => Verdict::Drop(DropCause::Path),
-            Passage::Answer => Verdict::Answer,
+            _ => {}
         }
+        verdict
     }
 
     fn keep(&mut self, _: Nanos, packet: Packet<P>, _: &mut Downstream<P>) {

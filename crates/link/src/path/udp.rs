@@ -1,14 +1,13 @@
 //! Applies the behaviours of middleboxes that break QUIC: they drop, hold or change UDP datagrams.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use super::{Behaviour, Passage, Way};
+use super::{Behaviour, DROP, FlowKey, Segment, Way};
 use crate::Nanos;
-use crate::ip::{self, Header};
+use crate::ip;
 use crate::quic::{PacketType, packet_types};
+use crate::stage::Verdict;
 
-const UDP_HEADER: usize = 8;
 /// Long-term limit of the UDP rate in each direction with [`Behaviour::LimitUdp`], in bit/s.
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
 /// Maximum burst of UDP with [`Behaviour::LimitUdp`]: ten full packets.
@@ -26,44 +25,16 @@ pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
 }
 
-/// A UDP datagram in an unfragmented IP packet (RFC 768).
-pub(super) struct UdpDatagram<'a> {
-    ip: &'a mut [u8],
-    header: Header,
-    /// Offset of the UDP header.
-    udp: usize,
+fn has(datagram: &Segment, wanted: PacketType) -> bool {
+    packet_types(&datagram.ip[datagram.payload..]).any(|packet| packet == wanted)
 }
 
-impl<'a> UdpDatagram<'a> {
-    pub(super) fn of(ip: &'a mut [u8]) -> Option<Self> {
-        let header = Header::of(ip).filter(|header| header.protocol == ip::UDP && !header.fragment)?;
-        let udp = header.bytes;
-        (udp + UDP_HEADER <= ip.len()).then_some(Self { ip, header, udp })
-    }
-
-    pub(super) fn host(&self, way: Way) -> IpAddr {
-        if way == Way::Up { self.header.destination } else { self.header.source }
-    }
-
-    fn client_port_at(&self, way: Way) -> usize {
-        self.udp + if way == Way::Up { 0 } else { 2 }
-    }
-
-    fn flow(&self, way: Way) -> (u16, IpAddr) {
-        let at = self.client_port_at(way);
-        (u16::from_be_bytes([self.ip[at], self.ip[at + 1]]), self.host(way))
-    }
-
-    fn change_client_port(&mut self, way: Way) {
-        let at = self.client_port_at(way);
-        let port = rebound(self.flow(way).0);
-        self.ip[at..at + 2].copy_from_slice(&port.to_be_bytes());
-        ip::sum_transport(self.ip, ip::UDP, self.udp, self.udp + 6);
-    }
-
-    fn payload(&self) -> &[u8] {
-        &self.ip[self.udp + UDP_HEADER..]
-    }
+fn change_client_port(datagram: &mut Segment, way: Way) {
+    let start = datagram.start;
+    let at = start + if way == Way::Up { 0 } else { 2 };
+    let port = rebound(datagram.word(at));
+    datagram.ip[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    ip::sum_transport(datagram.ip, ip::UDP, start, start + 6);
 }
 
 /// The middlebox's state for UDP flows.
@@ -71,10 +42,10 @@ impl<'a> UdpDatagram<'a> {
 pub(super) struct Datagrams {
     /// Token buckets of [`Behaviour::LimitUdp`]: down, then up.
     limits: [Bucket; 2],
-    /// Time of the client's first datagram in each flow. The key is the client's port and the host's address.
-    flows: BTreeMap<(u16, IpAddr), Nanos>,
+    /// Time of the client's first datagram in each flow.
+    flows: BTreeMap<FlowKey, Nanos>,
     /// Flows in which the client has sent an Initial packet; true once the host has answered.
-    initials: BTreeMap<(u16, IpAddr), bool>,
+    initials: BTreeMap<FlowKey, bool>,
 }
 
 impl Datagrams {
@@ -83,14 +54,14 @@ impl Datagrams {
         now: Nanos,
         behaviour: Behaviour,
         way: Way,
-        datagram: &mut UdpDatagram,
-    ) -> Passage {
-        let bytes = datagram.ip.len() as u32;
-        let has =
-            |datagram: &UdpDatagram, wanted| packet_types(datagram.payload()).any(|packet| packet == wanted);
+        flow: FlowKey,
+        datagram: &mut Segment,
+    ) -> Verdict {
         let passes = match behaviour {
-            Behaviour::BlockUdp | Behaviour::BlockIpv6 => false,
-            Behaviour::LimitUdp => self.limits[usize::from(way == Way::Up)].take(now, bytes.into()),
+            Behaviour::BlockUdp => false,
+            Behaviour::LimitUdp => {
+                self.limits[usize::from(way == Way::Up)].take(now, datagram.ip.len() as u64)
+            }
             Behaviour::DropZeroRtt => !has(datagram, PacketType::ZeroRtt),
             // A datagram that also has a Handshake packet ends the handshake, and is not held.
             Behaviour::DelayInitial
@@ -98,24 +69,24 @@ impl Datagrams {
                     && has(datagram, PacketType::Initial)
                     && !has(datagram, PacketType::Handshake) =>
             {
-                return Passage::Hold(now + INITIAL_HELD);
+                return Verdict::Hold(now + INITIAL_HELD);
             }
             Behaviour::DropLargeUdp => {
                 let begins = way == Way::Up && has(datagram, PacketType::Initial);
-                self.passes_as_first(datagram.flow(way), way, begins)
+                self.passes_as_first(flow, way, begins)
             }
             Behaviour::Rebind => {
-                self.rebind(now, way, datagram);
+                self.rebind(now, way, flow, datagram);
                 true
             }
             _ => true,
         };
-        if passes { Passage::Forward(bytes) } else { Passage::Drop }
+        if passes { Verdict::Pass } else { DROP }
     }
 
     /// Returns true if [`Behaviour::DropLargeUdp`] forwards a datagram. `begins` is true for a client's
     /// datagram with an Initial packet: only a flow's first such datagram passes until the host answers.
-    fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
+    fn passes_as_first(&mut self, flow: FlowKey, way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {
                 *answered = true;
@@ -131,17 +102,19 @@ impl Datagrams {
         }
     }
 
-    fn rebind(&mut self, now: Nanos, way: Way, datagram: &mut UdpDatagram) {
-        let (port, host) = datagram.flow(way);
-        match way {
+    fn rebind(&mut self, now: Nanos, way: Way, (mut client, host): FlowKey, datagram: &mut Segment) {
+        let changes = match way {
             Way::Up => {
-                let since = *self.flows.entry((port, host)).or_insert(now);
-                if now.saturating_sub(since) >= REBOUND_AFTER {
-                    datagram.change_client_port(way);
-                }
+                let since = *self.flows.entry((client, host)).or_insert(now);
+                now.saturating_sub(since) >= REBOUND_AFTER
             }
-            Way::Down if self.flows.contains_key(&(rebound(port), host)) => datagram.change_client_port(way),
-            Way::Down => {}
+            Way::Down => {
+                client.set_port(rebound(client.port()));
+                self.flows.contains_key(&(client, host))
+            }
+        };
+        if changes {
+            change_client_port(datagram, way);
         }
     }
 }
