@@ -57,7 +57,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
         }
     };
     let command = Invocation { words: command, environment: None };
-    run_with(command, Records(report), Network::Machine, false, &mut |_, _| {})
+    run_with(command, Records(report), Network::Machine)
 }
 
 /// Runs a command in the calling thread's network namespace, even if Fast Open is disabled there. Returns the
@@ -66,7 +66,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
 /// create Internet, UNIX and netlink sockets. Reaps all children of this process. Calls `reaped` with the
 /// process ID and status of each child except the command.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
-    run_with(command, Records(Some(report)), Network::World, isolated, reaped)
+    run_with(command, Records(Some(report)), Network::World { isolated, reaped })
 }
 
 /// A callback that gets the process ID and the status of a child that has ended.
@@ -93,23 +93,17 @@ impl Invocation<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Network {
+enum Network<'a> {
     /// This machine's network, which must permit Fast Open. The system calls of the command and its children
     /// are intercepted until all of these processes have ended.
     Machine,
     /// An emulated network, with or without Fast Open. System calls are intercepted until the command ends.
-    World,
+    /// For the fields, see [`run_here`].
+    World { isolated: bool, reaped: Reaped<'a> },
 }
 
-fn run_with(
-    command: Invocation,
-    mut records: Records,
-    network: Network,
-    isolated: bool,
-    reaped: Reaped,
-) -> i32 {
-    supervise(command, &mut records, network, isolated, reaped).unwrap_or_else(|error| {
+fn run_with(command: Invocation, mut records: Records, network: Network) -> i32 {
+    supervise(command, &mut records, network).unwrap_or_else(|error| {
         let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
             eprintln!("{message}{}{remedy}", if remedy.is_empty() { "" } else { "; " });
@@ -130,14 +124,8 @@ pub fn adopt(number: &str) -> Option<File> {
     Some(file)
 }
 
-fn supervise(
-    command: Invocation,
-    records: &mut Records,
-    network: Network,
-    isolated: bool,
-    reaped: Reaped,
-) -> Result<i32, Error> {
-    if network == Network::Machine && setting() & CLIENT_OR_SERVER == 0 {
+fn supervise(command: Invocation, records: &mut Records, network: Network) -> Result<i32, Error> {
+    if matches!(network, Network::Machine) && setting() & CLIENT_OR_SERVER == 0 {
         return Err(Error::FastOpenOff(setting()));
     }
     let before = counters::read()?;
@@ -154,15 +142,14 @@ fn supervise(
     // Orphans become children of this process, because Yama allows pidfd_getfd only on descendants.
     nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
     let start_ns = monotonic_ns();
-    let (listener, pid) = start(command, isolated)?;
+    let (listener, pid) = start(command, matches!(network, Network::World { isolated: true, .. }))?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = close_inherited();
     process::raise_file_limit();
     let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
     // With an observer, connections without Fast Open are counted as well.
-    supervisor.observer = (network == Network::World).then(Observer::default);
-    let session =
-        Session { pid, start_ns, code: None, network, supervisor, signals, before, records, reaped };
+    supervisor.observer = matches!(network, Network::World { .. }).then(Observer::default);
+    let session = Session { pid, start_ns, code: None, network, supervisor, signals, before, records };
     session.run().map_err(Error::kernel("supervising the command"))
 }
 
@@ -203,27 +190,26 @@ fn close_inherited() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-struct Session<'r> {
+struct Session<'r, 'n> {
     pid: Pid,
     start_ns: u64,
     /// The command's exit code; `None` until the command has ended.
     code: Option<i32>,
-    network: Network,
+    network: Network<'n>,
     supervisor: Supervisor,
     signals: SignalFd,
     before: Counters,
     records: &'r mut Records,
-    reaped: Reaped<'r>,
 }
 
-impl Session<'_> {
+impl Session<'_, '_> {
     fn run(mut self) -> io::Result<i32> {
         loop {
             if self.supervisor.step(self.signals.as_fd())? {
                 self.forward_signals();
                 self.reap()?;
             }
-            let over = self.network == Network::World || self.supervisor.all_ended;
+            let over = matches!(self.network, Network::World { .. }) || self.supervisor.all_ended;
             if let (Some(code), true) = (self.code, over) {
                 return Ok(code);
             }
@@ -264,7 +250,9 @@ impl Session<'_> {
 
     fn ended(&mut self, pid: Pid, status: ExitStatus) -> io::Result<()> {
         if pid != self.pid {
-            (self.reaped)(pid.as_raw() as u32, status);
+            if let Network::World { reaped, .. } = &mut self.network {
+                reaped(pid.as_raw() as u32, status);
+            }
             return Ok(());
         }
         let (exit_code, signal) = (status.code(), status.signal());
@@ -276,7 +264,7 @@ impl Session<'_> {
         let grown = counters::read().map(|now| counters::growth(&self.before, &now)).unwrap_or_default();
         // In an emulated network, the supervisor's observer has recorded all connections.
         let connections =
-            (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
+            self.supervisor.observer.is_some().then(|| self.supervisor.connections(None)).transpose()?;
         let shown = |opened: Vec<Opened>| {
             opened.iter().take(LISTED_CONNECTIONS).map(|one| Connection::new(one, self.start_ns)).collect()
         };
