@@ -24,7 +24,6 @@ use crate::log::TlsHandshake;
 use crate::priority::Priority;
 use crate::quic::QuicOrigin;
 use crate::sockets::FourTuple;
-use crate::tls::Secured;
 
 pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
@@ -59,8 +58,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         }
     };
     let (secured, established) = (watch::Sender::new(false), accepted.established);
-    let connection =
-        Connection { four_tuple, encrypted: true, http2: false, secured: Secured::subscribe(&secured) };
+    let connection = Connection { four_tuple, encrypted: true, http2: false, secured: secured.subscribe() };
     let table = {
         let (report, shared) = (report.clone(), shared.clone());
         StreamTable::with_read_callback(move |bytes| {

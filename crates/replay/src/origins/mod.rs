@@ -25,7 +25,7 @@ use hyper::{Method, Response};
 use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::index::Index;
 use crate::HttpVersion;
@@ -38,7 +38,8 @@ use crate::names::{self, NameLookup, Names};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, with_session_limit};
+use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream};
+use crate::tls::{wait_until_secured, with_session_limit};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
@@ -257,7 +258,8 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
         // In a load with TLS, cleartext connections speak HTTP/1.1, as on the web, unless the client has
         // prior knowledge (RFC 9113 section 3.3).
         let http2 = tls.is_none() || stream.begins_with(HTTP2_PREFACE).await;
-        let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
+        let secured = watch::Sender::new(true).subscribe();
+        let connection = Connection { four_tuple, encrypted, http2, secured };
         return serve_http(stream, connection, shared).await;
     }
     let Some(config) = tls.and_then(|tls| tls.servers.get(&origin.ip())) else { return };
@@ -314,7 +316,7 @@ impl Connection {
     /// waits for the end of the handshake (RFC 8470 section 3). In a visit before a load, all requests wait.
     async fn may_process(&self, method: &Method, shared: &Shared) {
         if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
-            self.secured.wait().await;
+            wait_until_secured(self.secured.clone()).await;
         }
     }
 }

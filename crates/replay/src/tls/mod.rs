@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
 pub use session::{Clock, KeyLines, Session, Sessions};
-pub use stream::{Handshake, Secured, TlsStream};
+pub use stream::{Handshake, Secured, TlsStream, wait_until_secured};
 
 /// Maximum early data that an origin accepts on a connection, in bytes: the usual limit of OpenSSL and nginx.
 const MAX_EARLY_DATA: u32 = 16_384;

@@ -37,27 +37,12 @@ pub struct Handshake {
 
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// A handle with which other tasks wait for a handshake. The default, for cleartext, never makes them wait.
-#[derive(Debug, Clone, Default)]
-pub struct Secured(Option<watch::Receiver<bool>>);
+/// A handle with which other tasks wait for a handshake: true once it is complete, and always in cleartext.
+pub type Secured = watch::Receiver<bool>;
 
-impl Secured {
-    /// Creates a handle with which tasks wait until the caller sets `complete` to true, after a handshake.
-    pub fn subscribe(complete: &watch::Sender<bool>) -> Self {
-        Self(Some(complete.subscribe()))
-    }
-
-    /// Waits until the handshake is complete or the connection has ended.
-    pub async fn wait(&self) {
-        if let Some(mut receiver) = self.0.clone() {
-            let _ = receiver.wait_for(|complete| *complete).await;
-        }
-    }
-
-    /// Returns true if the handshake is complete.
-    pub fn is_complete(&self) -> bool {
-        self.0.as_ref().is_none_or(|receiver| *receiver.borrow())
-    }
+/// Waits until the handshake is complete or the connection has ended.
+pub async fn wait_until_secured(mut secured: Secured) {
+    let _ = secured.wait_for(|complete| *complete).await;
 }
 
 /// One end of a TLS connection over `S`.
@@ -153,7 +138,7 @@ impl<S: Duplex> TlsStream<S> {
 
     /// Returns a handle with which other tasks can wait until the handshake is complete.
     pub fn secured(&self) -> Secured {
-        Secured::subscribe(&self.secured)
+        self.secured.subscribe()
     }
 
     fn accepts_early_data(&mut self) -> bool {

@@ -13,6 +13,7 @@ use fastopen_replay::http2::send::{MAX_DATA_BYTES, send_body};
 use fastopen_replay::http2::stream_scheduler::StreamScheduler;
 use fastopen_replay::http2::{CONNECTION_WINDOW, HEADER_TABLE_SIZE, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
 use fastopen_replay::priority::Priority;
+use fastopen_replay::tls::wait_until_secured;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use hyper::{Request, Version};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -52,14 +53,14 @@ pub(super) async fn run(
         cork.flush_after(context, |context| Pin::new(&mut driver).poll(context))
     }));
     while let Some(request) = streams.connection.next(&mut requests, &mut driver).await {
-        if request.request.method().is_safe() || secured.is_complete() {
+        if request.request.method().is_safe() || *secured.borrow() {
             streams.send(request).await;
         } else {
             // Early data can be replayed (RFC 8470 section 4), so an unsafe request waits for the end of the
             // handshake. Other requests do not wait for it.
             let (mut streams, secured) = (streams.clone(), secured.clone());
             tokio::spawn(async move {
-                secured.wait().await;
+                wait_until_secured(secured).await;
                 streams.send(request).await;
             });
         }

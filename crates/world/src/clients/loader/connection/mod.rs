@@ -26,6 +26,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::lookup::Lookup;
@@ -139,7 +140,10 @@ impl Connection {
         // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(self.id, opened));
         let plaintext = match secure {
-            None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
+            None => {
+                let secured = watch::Sender::new(true).subscribe();
+                Plaintext { stream: Box::new(socket), secured, first: None }
+            }
             Some(Secure { tls, .. }) => {
                 let connection = self.clone();
                 let secured = move |record| connection.report(Report::Secured(connection.id, record));
