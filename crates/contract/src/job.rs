@@ -12,7 +12,7 @@ use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::names::Conduct;
 pub use fastopen_replay::names::NameLookup;
-use fastopen_replay::quic::{self, CongestionControl};
+use fastopen_replay::quic;
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -279,9 +279,9 @@ impl Job {
     /// Returns the QUIC settings; `None` without HTTP/3, or if `congestion_control` is not cubic or reno.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
+        let tcp = &self.tcp;
         Some(quic::Settings {
-            congestion_control: CongestionControl::named(&self.tcp.congestion_control)?,
-            initial_window_segments: self.tcp.initial_window_segments,
+            control: quic::congestion_control(&tcp.congestion_control, tcp.initial_window_segments)?,
             address_tokens: self.tls.address_tokens,
             retry: self.tls.retry,
         })

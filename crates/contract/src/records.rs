@@ -6,8 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastopen_link::ip::Version;
 use fastopen_page::FidelityGaps;
-use fastopen_replay::quic::packets::PacketCounts;
-use fastopen_replay::quic::table::QuicEvidence;
+pub use fastopen_replay::quic::table::QuicEnd;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
@@ -371,23 +370,6 @@ impl QuicRecord {
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
-    }
-}
-
-/// The packets that one end of a QUIC connection sent, received and declared lost, and its RTT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct QuicEnd {
-    pub sent: PacketCounts,
-    pub received: PacketCounts,
-    pub lost_packets: Option<u64>,
-    pub rtt_us: Option<u64>,
-}
-
-impl From<QuicEvidence> for QuicEnd {
-    fn from(seen: QuicEvidence) -> Self {
-        let QuicEvidence { sent, received, lost, rtt_us, .. } = seen;
-        Self { sent, received, lost_packets: Some(lost), rtt_us: Some(rtt_us) }
     }
 }
 

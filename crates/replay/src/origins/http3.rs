@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::{Connection, Shared};
 use crate::body::SizedBody;
+use crate::counters::Traffic;
 use crate::http2::MAX_HEADER_LIST_SIZE;
 use crate::http2::frame_counters::DirectionTraffic;
 use crate::http2::send::next_chunk;
@@ -53,7 +54,9 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
         let (shared, early_bytes) = (shared.clone(), early_bytes.clone());
         move |complete| {
             let handshake = (accepted.handshake)(early_bytes.load(Ordering::Relaxed), complete);
-            let traffic = shared.quic.seen(four_tuple).traffic;
+            let seen = shared.quic.seen(four_tuple);
+            let (bytes_read, bytes_written) = (seen.received.bytes, seen.sent.bytes);
+            let traffic = Traffic { bytes_read, bytes_written, ..Traffic::default() };
             shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), handshake, traffic });
         }
     };

@@ -200,10 +200,10 @@ fn listen(shared: &Arc<Shared>) -> io::Result<Runtime> {
         _ => {}
     }
     // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
-    let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic?, tls.servers.values().next()?)));
+    let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
     if let Some((quic, tls)) = tls {
         for address in every_host {
-            let origin = QuicOrigin::listen(address, quic, tls, &shared.quic)?;
+            let origin = QuicOrigin::listen(address, quic.clone(), tls, &shared.quic)?;
             runtime.spawn(http3::listen(Arc::new(origin), shared.clone()));
         }
     }

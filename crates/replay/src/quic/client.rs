@@ -83,7 +83,7 @@ impl QuicClient {
         let crypto =
             QuicClientConfig::try_from(config).map_err(|error| rustls::Error::General(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(transport(settings.control())).token_store(ticket_store.clone());
+        config.transport_config(transport(settings.control)).token_store(ticket_store.clone());
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 

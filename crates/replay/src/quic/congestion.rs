@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use fastopen_netns::clock::monotonic_ns;
 use quinn::congestion::{Controller, ControllerFactory};
 
-use super::DATAGRAM_BYTES;
+use super::{CongestionControl, DATAGRAM_BYTES};
 
 /// Number of datagrams that a probe timeout may send (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
@@ -26,7 +26,7 @@ const PTO_RTTS: u32 = 3;
 const INITIAL_PTO: Duration = Duration::from_millis(999);
 
 pub(super) struct RoomFactory {
-    pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
+    pub(super) inner: CongestionControl,
     /// End of the handshake, in nanoseconds of the monotonic clock; unset until then.
     pub(super) completed_ns: Arc<OnceLock<u64>>,
 }

@@ -32,58 +32,35 @@ pub const DATAGRAM_BYTES: u16 = 1200;
 /// Payload of a full TCP segment on Ethernet, in bytes. Converts TCP's initial window, in segments, to bytes.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// The supported congestion control algorithms, which quinn and Linux both implement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CongestionControl {
-    /// CUBIC (RFC 9438).
-    Cubic,
-    /// `NewReno` (RFC 9002 section 7).
-    Reno,
-}
-
-impl CongestionControl {
-    /// Returns the algorithm that Linux calls `name`; `None` for unsupported algorithms, such as `bbr`.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "cubic" => Some(Self::Cubic),
-            "reno" => Some(Self::Reno),
-            _ => None,
-        }
-    }
-}
+/// Creates the congestion controllers of connections.
+pub type CongestionControl = Arc<dyn ControllerFactory + Send + Sync>;
 
 /// Settings of both ends of QUIC connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Settings {
-    /// The congestion control algorithm.
-    pub congestion_control: CongestionControl,
-    /// Initial congestion window, counted in TCP segments of 1448 bytes so that it equals TCP's window.
-    pub initial_window_segments: u32,
+    /// The congestion control algorithm, with the initial window (see [`congestion_control`]).
+    pub control: CongestionControl,
     /// True if origins issue and accept address tokens.
     pub address_tokens: bool,
     /// True if origins answer clients without an address token with a Retry.
     pub retry: bool,
 }
 
-impl Settings {
-    fn control(self) -> Arc<dyn ControllerFactory + Send + Sync> {
-        let window = u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES;
-        match self.congestion_control {
-            CongestionControl::Cubic => {
-                let mut cubic = CubicConfig::default();
-                cubic.initial_window(window);
-                Arc::new(cubic)
-            }
-            CongestionControl::Reno => {
-                let mut reno = NewRenoConfig::default();
-                reno.initial_window(window);
-                Arc::new(reno)
-            }
-        }
+/// Returns quinn's implementation of the algorithm that Linux calls `name`; `None` for algorithms that quinn
+/// lacks. The initial window is counted in TCP segments of 1448 bytes, so that it equals TCP's window.
+pub fn congestion_control(name: &str, initial_window_segments: u32) -> Option<CongestionControl> {
+    let window = u64::from(initial_window_segments) * TCP_SEGMENT_BYTES;
+    let (mut cubic, mut reno) = (CubicConfig::default(), NewRenoConfig::default());
+    cubic.initial_window(window);
+    reno.initial_window(window);
+    match name {
+        "cubic" => Some(Arc::new(cubic)),
+        "reno" => Some(Arc::new(reno)),
+        _ => None,
     }
 }
 
-fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<TransportConfig> {
+fn transport(control: CongestionControl) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))

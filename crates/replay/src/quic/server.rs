@@ -41,7 +41,7 @@ impl QuicOrigin {
         // As many tokens as tickets, because each connection uses one of each.
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
-        config.transport_config(transport(settings.control())).validation_token_config(tokens);
+        config.transport_config(transport(settings.control.clone())).validation_token_config(tokens);
         let socket = Arc::new(CountedSocket::new(local, None, table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
@@ -69,7 +69,8 @@ impl QuicOrigin {
             none.sent(0);
             config.validation_token_config(none);
         }
-        let control = RoomFactory { inner: self.settings.control(), completed_ns: completed_ns.clone() };
+        let control =
+            RoomFactory { inner: self.settings.control.clone(), completed_ns: completed_ns.clone() };
         config.transport_config(transport(Arc::new(control)));
         let mut connecting = incoming.accept_with(Arc::new(config)).map_err(io::Error::other)?;
         let data = connecting.handshake_data().await.map_err(io::Error::other)?;

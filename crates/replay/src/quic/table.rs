@@ -7,25 +7,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_link::path::rebound;
-use fastopen_netns::clock::monotonic_ns;
 use quinn::{Connection, VarInt};
+use serde::{Deserialize, Serialize};
 
 use super::packets::PacketCounts;
-use crate::counters::{Traffic, TrafficCounters};
 use crate::sockets::FourTuple;
 use crate::watch_cell::WatchCell;
 
-/// The packets, bytes and RTT of a QUIC connection, as counted and measured at one end.
-#[derive(Debug, Clone, Copy, Default)]
+/// The packets that one end of a QUIC connection sent, received and declared lost, and its RTT.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct QuicEvidence {
+pub struct QuicEnd {
     pub sent: PacketCounts,
     pub received: PacketCounts,
-    pub traffic: Traffic,
     /// Packets that this end declared lost (RFC 9002 section 6).
-    pub lost: u64,
+    pub lost_packets: Option<u64>,
     /// Smoothed RTT that this end measured, in microseconds.
-    pub rtt_us: u64,
+    pub rtt_us: Option<u64>,
 }
 
 /// The QUIC connections of one end (client or origins) of the emulated network.
@@ -35,17 +34,18 @@ pub struct QuicTable(WatchCell<Connections>);
 #[derive(Debug, Default)]
 struct Connections {
     open: BTreeMap<FourTuple, Connection>,
-    seen: BTreeMap<FourTuple, QuicEvidence>,
+    seen: BTreeMap<FourTuple, QuicEnd>,
 }
 
 impl Connections {
     /// Returns the counters of a connection, even if a middlebox has changed the client's port.
-    fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
+    fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEnd {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));
         let before = FourTuple { client: before, ..four_tuple };
         let known = !self.seen.contains_key(&four_tuple) && self.seen.contains_key(&before);
-        self.seen.entry(if known { before } else { four_tuple }).or_default()
+        let unmeasured = QuicEnd { lost_packets: Some(0), rtt_us: Some(0), ..QuicEnd::default() };
+        self.seen.entry(if known { before } else { four_tuple }).or_insert(unmeasured)
     }
 }
 
@@ -57,28 +57,20 @@ impl QuicTable {
     }
 
     pub(super) fn sent(&self, four_tuple: FourTuple, datagram: &[u8]) {
-        self.0.with(|connections| {
-            let seen = connections.of(four_tuple);
-            seen.sent.count(datagram);
-            seen.traffic.wrote(monotonic_ns(), datagram);
-        });
+        self.0.with(|connections| connections.of(four_tuple).sent.count(datagram));
     }
 
     pub(super) fn received(&self, four_tuple: FourTuple, datagram: &[u8]) {
-        self.0.with(|connections| {
-            let seen = connections.of(four_tuple);
-            seen.received.count(datagram);
-            seen.traffic.read(monotonic_ns(), datagram);
-        });
+        self.0.with(|connections| connections.of(four_tuple).received.count(datagram));
     }
 
     /// Returns the packets and bytes of one connection so far; zeros for an unknown connection.
-    pub fn seen(&self, four_tuple: FourTuple) -> QuicEvidence {
+    pub fn seen(&self, four_tuple: FourTuple) -> QuicEnd {
         self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
     }
 
     /// Returns the packets, bytes and RTT of every connection since the last [`QuicTable::forget`].
-    pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEvidence> {
+    pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEnd> {
         self.0.with(|connections| {
             let mut evidence = connections.seen.clone();
             for (four_tuple, connection) in &connections.open {
@@ -125,10 +117,10 @@ impl Drop for Opened {
     }
 }
 
-impl QuicEvidence {
+impl QuicEnd {
     fn complete(&mut self, connection: &Connection) {
         let path = connection.stats().path;
-        self.lost = path.lost_packets;
-        self.rtt_us = path.rtt.as_micros() as u64;
+        self.lost_packets = Some(path.lost_packets);
+        self.rtt_us = Some(path.rtt.as_micros() as u64);
     }
 }

@@ -348,7 +348,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
             let Some(four_tuple) = &connection.four_tuple else { continue };
             connection.origin = evidence.get(four_tuple).copied().map(Into::into);
             if let Some(seen) = &mut connection.quic {
-                seen.origin = quic.get(four_tuple).copied().map(Into::into);
+                seen.origin = quic.get(four_tuple).copied();
                 if let Some(passed) = passed.get(four_tuple) {
                     seen.client = (*passed).into();
                 }

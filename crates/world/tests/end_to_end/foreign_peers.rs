@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Buf;
 use fastopen_netns::clock::realtime_ns;
 use fastopen_replay::http3::{Early, Quic, StreamTable};
-use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
-use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Runtime, Settings};
+use fastopen_replay::quic::table::{QuicEnd, QuicTable};
+use fastopen_replay::quic::{Connected, QuicClient, Runtime, Settings, congestion_control};
 use fastopen_replay::tls::{self, Authority, KeyShare};
 use h3::error::StreamError;
 use hyper::Request;
@@ -209,7 +209,7 @@ struct Visit {
     /// True if early data was accepted; `None` if the client had no session to send it with.
     early: Option<bool>,
     /// The QUIC packets that the client's socket sent and received.
-    seen: QuicEvidence,
+    seen: QuicEnd,
 }
 
 async fn visit(client: QuicClient, address: SocketAddr) -> Visit {
@@ -250,8 +250,7 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_which_takes_its_early_da
         .spawn();
     let mut served = Served(served.expect("it runs"));
     let settings = Settings {
-        congestion_control: CongestionControl::Cubic,
-        initial_window_segments: 10,
+        control: congestion_control("cubic", 10).expect("quinn has it"),
         address_tokens: true,
         retry: false,
     };

@@ -488,7 +488,7 @@ impl PageLoad {
             let Some(four_tuple) = &connection.four_tuple else { continue };
             connection.client = evidence.get(four_tuple).copied().map(Into::into);
             let seen = quic.get(four_tuple).copied();
-            connection.quic = seen.map(|seen| QuicRecord { client: seen.into(), origin: None });
+            connection.quic = seen.map(|seen| QuicRecord { client: seen, origin: None });
         }
         loaded.plt_ns = scheduler.plt();
         loaded.unfinished = (!scheduler.is_finished()).then(|| "not finished within the time limit".into());

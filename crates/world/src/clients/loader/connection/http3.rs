@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::body::SizedBody;
-use fastopen_replay::counters::Traffic;
 use fastopen_replay::http2::MAX_HEADER_LIST_SIZE;
 use fastopen_replay::http3::{Early, Quic, StreamTable};
 use fastopen_replay::quic::table::QuicTable;
@@ -114,9 +113,9 @@ impl Streams {
     }
 
     fn secured(&self, connected: &Connected, quic: &QuicTable, early_bytes: u64) {
-        let Traffic { bytes_read, bytes_written, .. } = quic.seen(connected.four_tuple).traffic;
+        let seen = quic.seen(connected.four_tuple);
         let handshake = connected.handshake(early_bytes);
-        let record = TlsRecord::new(handshake, bytes_written, bytes_read, monotonic_ns());
+        let record = TlsRecord::new(handshake, seen.sent.bytes, seen.received.bytes, monotonic_ns());
         self.connection.report(Report::Secured(self.connection.id, record));
     }
 
