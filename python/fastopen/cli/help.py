@@ -97,8 +97,14 @@ class TopicCommand(TyperCommand):
                 if one.secondary_opts and {*args} >= {one.opts[0], one.secondary_opts[0]}:
                     opposite = one.secondary_opts[0]
                     raise InputError(f"cannot be combined with {opposite}", one.opts[0], "drop one of them")
-                if values.get(one.name) == "" != one.default and one.param_type_name == "option":
-                    raise InputError("is empty", one.opts[0], remedy.replace(" one ", " "))
+                value = values.get(one.name)
+                words = value if isinstance(value, list | tuple) else [value]
+                if one.param_type_name == "option":
+                    if "" in words and value != one.default:
+                        raise InputError("is empty", one.opts[0], remedy.replace(" one ", " "))
+                # The text of a label may be empty, and so may an argument of a command to run.
+                elif "" in (words if ctx.allow_interspersed_args else words[:1]) and one.name != "text":
+                    raise InputError("is empty", one.metavar, "check the quotes and variables of the command")
             return super().parse_args(ctx, args)
         except UsageError as error:
             error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
