@@ -1,5 +1,6 @@
 """Read pages from the user's inputs, with a progress bar on standard error if this takes long."""
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,9 +15,11 @@ from fastopen.cli.output import errors_console, print_message
 from fastopen.cli.progress import LiveBar
 from fastopen.common.errors import InputError
 from fastopen.common.units import UnitError, parse_size_bytes
-from fastopen.pages import Choice, ImportedPage, load_chosen
+from fastopen.experiments import packaged_experiments
+from fastopen.pages import Choice, ImportedPage, load_chosen, packaged_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
+from fastopen.runs import holds_run, run_argument, runs_folder
 
 # Reading shows a bar only if it takes longer than this.
 BAR_AFTER_S: Final = 0.5
@@ -57,6 +60,8 @@ class Reading:
     ) -> list[ImportedPage]:
         """Read the pages in `inputs` that `choice` selects, by default all. Show progress, and print notes on
         damaged inputs. If an input is a list of URLs, their recordings are in the folders in `library`."""
+        for name in inputs:
+            refuse_run(str(name), "a page")
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
@@ -93,6 +98,18 @@ class CalibrationOptions:
                 bar.update(f"separating queueing delay from think time: {page}{counted}", done, total)
 
             return calibrated(imported, progress=show)
+
+
+def refuse_run(text: str, expected: str) -> None:
+    """Raise InputError if `text` names a kept run, instead of `expected`, such as `a page`. A packaged page
+    or experiment may have the name of a run, whose folder may be in the working directory."""
+    if text in packaged_pages() or text in packaged_experiments():
+        return
+    places = [Path(text)] if os.path.exists(text) else [runs_folder() / text]
+    for folder in filter(holds_run, places):
+        run = run_argument(folder)
+        remedy = f"fastopen show {run} prints it, and fastopen resume {run} finishes it"
+        raise InputError(f"is a kept run, not {expected}", text, remedy)
 
 
 def show_reading(bar: LiveBar, file: str, done: int, total: int) -> None:

@@ -1,6 +1,5 @@
 """Run an experiment or resume a run for a command: show progress, print results, set the exit code."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
-from fastopen.runs import RunOutcome, RunStore, runs_folder
+from fastopen.runs import RunOutcome, RunStore, run_argument
 from fastopen.runs.rows import PACKETS
 from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, resume_run, run_experiment
@@ -160,7 +159,7 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
         no_hint = printing.quiet or printing.json or printing.report or run.store.shard
         folder = run.store.folder
         if code != EXIT_INTERRUPTED and not no_hint and folder is not None:
-            print_message(f"where the time went: fastopen report {shlex.quote(run_name(folder))}")
+            print_message(f"where the time went: fastopen report {run_argument(folder)}")
     exit_if(code, code)
 
 
@@ -202,7 +201,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if outcome.packets_dropped:
         print_message(f"{outcome.packets_dropped:,} packets were not kept, since the buffer was full")
     if outcome.interrupted:
-        remedy = "" if folder is None else f"; to continue: fastopen resume {run_name(folder)}"
+        remedy = "" if folder is None else f"; to continue: fastopen resume {run_argument(folder)}"
         print_message(f"interrupted{remedy}")
         return EXIT_INTERRUPTED
     if outcome.hopeless:
@@ -257,8 +256,3 @@ def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
         print_message(f"store {store.place}: {words}")
     if store.complaint:
         print_message(f"store {store.complaint}; the run is complete despite this")
-
-
-def run_name(folder: Path) -> str:
-    """Return an argument that names a run: its name if it is in the user's folder of runs, else its path."""
-    return folder.name if folder.parent == runs_folder() else str(folder)

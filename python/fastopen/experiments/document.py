@@ -1,6 +1,7 @@
 """Read an Experiment from the keys of a TOML file, or from the same keys in Python."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -122,7 +123,7 @@ def load_experiment(name_or_path: str) -> Experiment:
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
     if name_or_path.lower().endswith(RECORDING_SUFFIXES):
-        remedy = f"run fastopen run {name_or_path}"
+        remedy = f"run fastopen run {shlex.quote(name_or_path)}"
         raise InputError("is a recording of a page, not an experiment", name_or_path, remedy)
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path or Path(name_or_path).exists():
         return read_experiment(Path(name_or_path), find_pages=True)

@@ -10,6 +10,7 @@ from fastopen.runs.folders import (
     list_runs,
     new_run_folder,
     remove_run,
+    run_argument,
     run_folders,
     runs_folder,
     summary_of,

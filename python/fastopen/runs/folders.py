@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,6 +46,8 @@ def find_run(text: str | Path) -> Path:
     """Return the folder of a run. `text` is the name of the run, or `last` for the run written last, or a
     path, which is returned unchanged. Raises InputError if no run has this name."""
     path = Path(text)
+    if path.name == FILE and path.is_file():
+        raise InputError("is the file of a run", str(path), f"give its folder, {path.parent}")
     with os_errors_as(unreadable, path):
         if path.exists() or path.is_absolute() or len(path.parts) != 1:
             return path
@@ -56,6 +59,11 @@ def find_run(text: str | Path) -> Path:
     if str(text) == LAST:
         raise InputError("no run is kept yet", str(runs_folder()), "fastopen run INPUT... keeps one")
     raise InputError("not a kept run", str(text), did_you_mean(str(text), kept, LIST_THEM))
+
+
+def run_argument(folder: Path) -> str:
+    """Return a shell word that names a run: its name if it is in the user's folder of runs, else its path."""
+    return shlex.quote(folder.name if folder.parent == runs_folder() else str(folder))
 
 
 def run_folders(folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """Read a run: its experiment and pages, a row of main results for each load, and full records one by one."""
 
 import json
+import shlex
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +159,8 @@ class RunReader(Closing):
     def check_job(self, job: str | None) -> None:
         """Raise InputError if the run has no job with this id. Do nothing for None, which means all jobs."""
         if job is not None and job not in self.jobs():
-            remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
+            export = f"fastopen export {shlex.quote(self.place)} --format csv"
+            remedy = f"run {export} and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:

@@ -1,5 +1,6 @@
 """Start or resume a run, execute it and collect its results, for the command line and the Python API."""
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
@@ -302,7 +303,7 @@ def _check_same(
             own += ["vary", "repeats"]
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
-        remedy = f"use a new folder, or continue that experiment: fastopen resume {store.place}"
+        remedy = f"use a new folder, or continue that experiment: fastopen resume {shlex.quote(store.place)}"
         check_same(store, experiment, plan.pages, remedy)
         if store.shard != options.shard:
             there, here = (f"shard {one}" if one else "a whole run" for one in (store.shard, options.shard))

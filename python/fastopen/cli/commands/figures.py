@@ -8,7 +8,7 @@ from typer import Option
 from fastopen.cli.output import print_line
 from fastopen.cli.shared_options import RunArgument
 from fastopen.common.errors import InputError, any_of
-from fastopen.runs import RunStore, find_run
+from fastopen.runs import RunStore, find_run, run_argument
 
 PANEL: Final = "Read a result"
 
@@ -34,7 +34,7 @@ def command(
         analysis = analyse_run(store)
     made = [*overview_figures(analysis), *(load_figures(analysis) if loads else ())]
     if not made:
-        remedy = f"run fastopen show {folder} for the reasons"
+        remedy = f"run fastopen show {run_argument(folder)} for the reasons"
         raise InputError("has no valid load to draw", str(folder), remedy)
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
     print_line(f"{len(written)} files in {output}")

@@ -7,11 +7,10 @@ from typer import Argument, Option
 
 from fastopen.analysis.statistics import collect
 from fastopen.cli.output import exit_if, print_message
-from fastopen.cli.running import Printing, print_run, run_name
+from fastopen.cli.running import Printing, print_run
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
-from fastopen.runs import RunStore, merge, new_run_folder
-from fastopen.runs.folders import find_run, run_folders
+from fastopen.runs import RunStore, find_run, merge, new_run_folder, run_argument, run_folders
 
 PANEL: Final = "Runs"
 
@@ -49,7 +48,7 @@ def command(
         print_message(f"in several runs, taken from one: {line}")
     for line in merged.missing:
         print_message(f"missing: {line}")
-    remedy = f"; the rest: fastopen resume {run_name(folder)}" if merged.missing else ""
+    remedy = f"; the rest: fastopen resume {run_argument(folder)}" if merged.missing else ""
     if not quiet or remedy:
         print_message(f"{merged.done:,} of {merged.loads:,} loads are in {folder}{remedy}")
     exit_if(merged.missing or any(cell.without_valid for cell in results.cells))

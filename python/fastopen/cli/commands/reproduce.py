@@ -21,7 +21,7 @@ from fastopen.cli.output import (
     print_message,
 )
 from fastopen.cli.progress import RunWatcher, shown_duration
-from fastopen.cli.reading import Reading
+from fastopen.cli.reading import Reading, refuse_run
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
@@ -184,6 +184,7 @@ def command(
             raise InputError("names the folder of the report with --explain", "-o", remedy)
         explain_rigs(name, settings)
         return
+    refuse_run(name, "an experiment")
     experiment = load_experiment(name)
     if check:
         _check_alone("--check", CHECKED, settings, own)
