@@ -1,5 +1,6 @@
 """Write a folder under a temporary name, and rename it when complete, so that no reader sees half of it."""
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield an empty folder with a temporary name, and rename it to `folder` after the `with` block. With
     `replace`, remove an earlier export in `folder`, but raise InputError if `folder` has other files. Without
     `replace`, raise InputError if `folder` is not empty. Convert an OSError in the block to MachineError."""
-    unfinished = folder.with_name(UNFINISHED.format(folder.name))
+    folder = Path(os.path.abspath(folder))  # the path `.` has no name
     with os_errors_as(unwritable, folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not replace:
@@ -38,6 +39,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
                 raise InputError("exists already", str(folder), remedy)
             if not folder.is_dir() or not all(map(is_exported, folder.iterdir())):
                 raise InputError("contains files that are not an export", str(folder), "use another folder")
+        unfinished = folder.with_name(UNFINISHED.format(folder.name))
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
