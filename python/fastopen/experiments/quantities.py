@@ -123,6 +123,13 @@ def _words(value: object) -> list[str]:
     return [word.strip() for word in words]
 
 
+def _names(value: object) -> list[str]:
+    names = _words(value)
+    if len(names) > 1 and not all(names):
+        raise UnitError("has an empty value; remove the extra comma")
+    return names
+
+
 def _command(value: object) -> str | list[str]:
     return _words(value) if isinstance(value, list) else _text(value)
 
@@ -151,12 +158,17 @@ def _extra_rtts(value: object) -> dict[str, int]:
         pairs = [*_hosts(value)]
     else:
         pairs = []
-        for text in _words(value):
+        for text in _names(",".join(_words(value))):
             host, equals, rtt = text.partition("=")
             if not equals or not host:
                 raise UnitError(f"{text!r} is not in the form HOST=RTT, such as cdn.example=20ms")
             pairs.append((host, rtt))
-    return {host.lower(): DURATION.read(rtt) for host, rtt in pairs}
+    rtts: dict[str, int] = {}
+    for host, written in pairs:
+        if host.lower() in rtts:
+            raise UnitError(f"the host {shown(host)} is given twice; write one RTT for it")
+        rtts[host.lower()] = DURATION.read(written)
+    return rtts
 
 
 def _jitter(value: object) -> dict[str, int] | None:
@@ -259,7 +271,7 @@ TEXT_OR_NONE: Final = Quantity(
     accepted=("none",),
     in_contract=lambda value: value is not None,
 )
-WORDS: Final = Quantity(_words, ",".join)
+WORDS: Final = Quantity(_names, ",".join)
 EXTRA_RTTS: Final = Quantity(
     _extra_rtts,
     lambda extra: ",".join(f"{host}={units.format_duration_us(us)}" for host, us in extra.items()),
