@@ -276,6 +276,10 @@ class RequestedSettings:
                 message = f"{per_host} connections to a host, but {client.profile} opens {total} in total"
                 remedy = f"use at most {total}, or a larger --connections-total"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
+        commands = any(client.command for client in clients) or "server" in self.values
+        if True in self.values.get("isolate", ()) and not commands:
+            remedy = "use --client=command or --server, or drop --isolate"
+            raise self.fault("works only with a command or an external server", ("isolate",), remedy)
         for factor in of_part("client", "tls"):
             able = [one for one in CLIENTS.values() if factor.setting in one.takes]
             if not able or any(client.type in able for client in clients):

@@ -56,6 +56,7 @@ TLS = (
 # Other settings that a factor needs to be accepted.
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
+    "isolate": {"client": "curl"},
     "view": {"client": "chromium"},
     "request_heads": {"client": "chromium"},
     "screenshots": {"client": "chromium"},
