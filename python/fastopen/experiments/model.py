@@ -116,14 +116,9 @@ class Experiment(ExperimentFacts):
     def _settings_are_compatible(self) -> Self:
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
         if not any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups):
-            for key, is_set in (
-                ("client.h3_fallback_us", any(one.client.h3_fallback_us is not None for one in self.setups)),
-                ("tls.retry", any(tls.retry for tls in encrypted)),
-                ("tls.address_tokens", not all(tls.address_tokens for tls in encrypted)),
-            ):
-                if is_set:
-                    remedy = "use --http=3 or --http3-hosts, or drop it"
-                    raise conflict("needs a host with HTTP/3", remedy, key)
+            for key in self.needing_quic():
+                remedy = "use --http=3 or --http3-hosts, or drop it"
+                raise conflict("needs a host with HTTP/3", remedy, key)
         if all(tls.session == "none" for tls in encrypted):
             for key, is_set in (
                 ("tls.ticket_state", any(tls.ticket_state != "valid" for tls in encrypted)),
@@ -135,6 +130,16 @@ class Experiment(ExperimentFacts):
         for network, setup in product(self.networks, self.setups):
             check_network(network, setup.client, setup.origins)
         return self
+
+    def needing_quic(self) -> list[str]:
+        """Return the keys of settings that are not at their defaults and have an effect only with HTTP/3."""
+        encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
+        is_set = {
+            "client.h3_fallback_us": any(one.client.h3_fallback_us is not None for one in self.setups),
+            "tls.retry": any(tls.retry for tls in encrypted),
+            "tls.address_tokens": not all(tls.address_tokens for tls in encrypted),
+        }
+        return [key for key, given in is_set.items() if given]
 
     def arms_of(self, setup: int) -> list[Arm]:
         """Return the arms (with and without TFO) that are compared in the setup at this index. Arms with TFO

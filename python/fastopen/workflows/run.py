@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies, bodies_digests
 from fastopen.experiments import (
+    ASKED,
     COMMAND_LINE,
     Experiment,
     Factor,
@@ -22,6 +24,7 @@ from fastopen.experiments import (
     PlannedJob,
     Shard,
     Variation,
+    as_recorded,
     make_plan,
     treatments_of,
 )
@@ -166,6 +169,7 @@ def run_experiment(
     check_recorded(experiment, imported)
     check_documents(experiment, imported)
     check_cleartext(experiment, imported, options.place_of)
+    check_quic(experiment, imported, options.place_of)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, options)
         if options.label:
@@ -391,6 +395,20 @@ def check_cleartext(
             message = f"with HTTP/3 no connection uses TFO, not even those of http URLs ({one.page.name})"
             remedy = "drop it, or use the transport tls, or the HTTP version recorded"
             raise InputError(message, place_of(BY_NAME["security"]), remedy)
+
+
+def check_quic(
+    experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
+) -> None:
+    """Raise InputError if a setting needs HTTP/3, but no host of any page has HTTP/3. With the HTTP version
+    `recorded`, only the pages decide this. `place_of` returns the command line option or file key of a
+    setting, for the message."""
+    keys = experiment.needing_quic()
+    points = product(experiment.setups, imported, experiment.networks) if keys else ()
+    if keys and not any(as_recorded(setup, one.page, network).quic for setup, one, network in points):
+        factor = next(one for one in ASKED if one.toml == keys[0])
+        remedy = "use HTTP version 3, name hosts with HTTP/3, or drop it"
+        raise InputError("needs a host with HTTP/3, but none was recorded with it", place_of(factor), remedy)
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fastopen.common.errors import InputError
 from fastopen.contract import LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.engines.programs import find_program
 from fastopen.experiments import (
@@ -20,7 +21,8 @@ from fastopen.experiments import (
     read_settings,
     setups_asked,
 )
-from fastopen.pages import Page, load_pages
+from fastopen.pages import ImportedPage, Page, load_pages
+from fastopen.workflows.run import check_quic
 
 RECORDED = Origins(http="recorded")
 NO_LIMIT = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
@@ -168,3 +170,26 @@ def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
             ("c.test", 443): (True, False),
             ("d.test", 443): (True, False),
         }
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ({"quic_retry": "on"}, "tls.retry"),
+        ({"address_tokens": "off"}, "tls.address_tokens"),
+        ({"h3_fallback": "300ms", "tls": "1.3"}, "client.h3_fallback_us"),
+    ],
+)
+def test_settings_of_http3_need_a_page_that_was_recorded_with_it(written: dict[str, str], key: str) -> None:
+    def check(page: Page, **others: str) -> None:
+        asked = read_settings({"rtt": "20ms", **written, **others}, COMMAND_LINE)
+        experiment = asked.experiment(name="my", pages=["p"], seed=1)
+        check_quic(experiment, [ImportedPage(page)], lambda factor: factor.toml)
+
+    check(mixed_page())
+    (example,) = load_pages(["example"])
+    # QUIC needs a larger MTU, so no host of the recorded page speaks HTTP/3 either.
+    for page, others in ((example.page, {}), (mixed_page(), {"mtu": "1000"})):
+        with pytest.raises(InputError) as refused:
+            check(page, **others)
+        assert refused.value.place == key
