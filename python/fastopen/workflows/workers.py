@@ -1,6 +1,7 @@
 """Run tasks on the workers of a Dask cluster."""
 
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from fastopen.common.errors import MachineError, pip_install
+from fastopen.common.errors import InputError, MachineError, pip_install
 
+ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?[^\s/]+:\d{1,5}")
 TIMEOUT_S: Final = 10
 # Seconds for which a run waits for new workers after the cluster has lost all workers.
 WITHOUT_WORKERS_S: Final = 120.0
@@ -24,7 +26,11 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
     """Connect to the Dask scheduler at `address`. Yield an executor that runs tasks on its workers, and the
     number of tasks that the workers run at once. At the end, wait for tasks that are still running.
 
-    Raises MachineError if Dask is not installed, or if the scheduler does not answer or has no workers."""
+    Raises InputError if the address is invalid. Raises MachineError if Dask is not installed, or if the
+    scheduler does not answer or has no workers."""
+    remedy = "use the address that dask scheduler prints: tcp://HOST:8786"
+    if not ADDRESS.fullmatch(address):
+        raise InputError(f"invalid address {address!r}", "--workers", remedy)
     try:
         from distributed import Client
     except ImportError:
@@ -33,7 +39,7 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
         client: Any = Client(address, timeout=TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         message = f"no Dask scheduler answers at {address}: {error}"
-        raise MachineError(message, "use the address that dask scheduler prints: tcp://HOST:8786") from None
+        raise MachineError(message, remedy) from None
     with client:
         try:
             client.wait_for_workers(1, timeout=TIMEOUT_S)
