@@ -121,9 +121,6 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     made = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
-        # Each arm has its own bound. Prefer a bound that the arm's saving exceeds: findings name such bounds.
-        ordered = (*(of_arm[arm.name] for arm in treatments_of(of_arm)), *of_arm.values())
-        bound = min(ordered, key=lambda one: (one.bound is None, not one.beats_bound)).bound
         valid = [cell.loads - cell.invalid for cell in of_arm.values()]
         of_each = partial(_of_each, of_arm)
         made.append(
@@ -132,7 +129,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
                 *(factor_entry(factor, point) for factor in factors.varying),
                 *of_each(arms, lambda one: time_in(unit, one.plt_ms_median)),
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
-                *([known(bound.percent if bound else None)] if gaining else []),
+                *([_at_most(of_arm)] if gaining else []),
                 *of_each(with_tfo, _syn_data),
                 *of_each(flights, lambda one: known(rtts.get(one.cell.index), "{:.3f}".format)),
                 Entry("-".join(map(str, dict.fromkeys((min(valid), max(valid)))))),
@@ -142,6 +139,17 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     note = " ".join(filter(None, (spread_note(results.experiment, cells), bounds)))
     fixed = "; ".join(filter(None, (", ".join(results.factors.fixed().values()), fixed_rates(results))))
     return Grid("", columns, tuple(made), note, fixed).hoist_common_factors()
+
+
+def _at_most(of_arm: Mapping[ArmName, CellResult]) -> Entry:
+    """Return the table entry with the upper bound of the savings. Each arm has its own bound. If savings
+    exceed their bounds, show all these bounds, in the order of the arms: findings name them."""
+    first = [of_arm[arm.name] for arm in treatments_of(of_arm)]
+    usual = min((*first, *of_arm.values()), key=lambda one: one.bound is None)
+    shown = [one for one in of_arm.values() if one.beats_bound] or [usual]
+    entries = [known(one.bound.percent if one.bound else None) for one in shown]
+    texts = list(dict.fromkeys(map(str, entries)))
+    return entries[0] if len(texts) == 1 else Entry("/".join(texts))
 
 
 def _saves_column(arm: str, interval: str = "") -> Column:

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fastopen.analysis.statistics import Results, collect
+from fastopen.analysis.statistics import Bound, Results, collect
 from fastopen.cli.output import console
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.terminal import below_table, fitting_table, plain
@@ -173,6 +173,24 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
         for cell in results.cells
     ]
     return replace(results, cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("beaten", "shown"), [((), "80.0"), (("cold",), "70.0"), (("cold", "warm"), "70.0/80.0")]
+)
+def test_a_table_has_each_bound_that_a_saving_exceeds(
+    small_plan: MakePlan, fake_world: FakeWorld, beaten: Collection[str], shown: str
+) -> None:
+    results = results_of(small_plan((100,)), fake_world())
+    bounds = {"cold": Bound(70, 100, 70), "warm": Bound(80, 100, 80)}
+    cells = [
+        replace(one, bound=bounds.get(name), improvement_percent=90.0 if name in beaten else 5.0)
+        for one in results.cells
+        for name in [one.cell.arm.name]
+    ]
+    grid = result_grid(replace(results, cells=cells), "small")
+    (at,) = (number for number, one in enumerate(grid.columns) if one.header.startswith("at"))
+    assert [str(row[at]) for row in grid.rows] == [shown]
 
 
 @pytest.mark.parametrize(
