@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from typer import Exit, Option, Typer, echo
 
 from fastopen.cli.discovery import Commands
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console, open_standard_output
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console, open_standard_streams
 from fastopen.common.errors import InputError, MachineError, one_line, unusable
 
 EXIT_HELP: Final = (
@@ -44,9 +44,14 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, signal.default_int_handler)  # as after Ctrl-C
-    open_standard_output()
+    open_standard_streams()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has what it wants
+        sys.exit(EXIT_FAULTS)
     except Exception as error:
         fault = unusable(error) if isinstance(error, OSError) and error.filename is not None else error
         if isinstance(fault, InputError | MachineError):

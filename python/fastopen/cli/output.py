@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import typer
@@ -38,24 +38,36 @@ class _StandardOutput(io.FileIO):
         """Write bytes to standard output. Raises InputError, MachineError or BrokenPipeError on failure."""
         try:
             return len(memoryview(data)) if self.failed else super().write(data)
-        except BrokenPipeError:
-            raise  # Click handles it
         except OSError as error:
             self.failed = True  # ignore the write that Python repeats at exit
+            if isinstance(error, BrokenPipeError):
+                raise
             raise unwritable("standard output", error) from None
 
 
-def open_standard_output() -> None:
-    """Replace sys.stdout with a stream that reports failed writes, and escapes characters that its encoding
-    does not support. Do nothing if sys.stdout has already been replaced."""
+class _StandardError(io.FileIO):
+    """Standard error. Messages that it cannot take are lost, but the command continues."""
+
+    def write(self, data: Any) -> int:
+        with suppress(OSError):
+            return super().write(data)
+        return len(memoryview(data))
+
+
+def open_standard_streams() -> None:
+    """Replace sys.stdout and sys.stderr with streams that escape characters that their encoding does not
+    support. Standard output reports failed writes. Leave streams that have already been replaced."""
     # Python's own stream can lose output with PYTHONUNBUFFERED.
-    if sys.stdout is not sys.__stdout__:
-        return
-    if sys.stdout is None:  # Occupy the closed descriptor, so that no file of the run gets its number.
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
-    encoding = sys.stdout.encoding if sys.stdout else "utf-8"
-    buffer = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
-    sys.stdout = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=buffer.isatty())
+    for descriptor, name, kind in ((1, "stdout", _StandardOutput), (2, "stderr", _StandardError)):
+        stream = getattr(sys, name)
+        if stream is not getattr(sys, f"__{name}__"):
+            continue
+        if stream is None:  # Occupy the closed descriptor, so that no file of the run gets its number.
+            os.dup2(os.open(os.devnull, os.O_RDONLY), descriptor)
+        encoding = stream.encoding if stream else "utf-8"
+        buffer = io.BufferedWriter(kind(descriptor, "w", closefd=False))
+        by_line = buffer.isatty() or kind is _StandardError
+        setattr(sys, name, io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=by_line))
 
 
 class _PlainConsole(Console):
