@@ -1,5 +1,6 @@
 """Assemble the commands of `fastopen`, and turn errors and signals into messages and exit codes."""
 
+import os
 import signal
 import sys
 import traceback
@@ -44,6 +45,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, signal.default_int_handler)  # as after Ctrl-C
+    if os.path.expanduser("~") == "~":  # no HOME, and no entry in /etc/passwd, as in some containers
+        os.environ["HOME"] = "/nonexistent"
     open_standard_streams()
     try:
         try:

@@ -291,6 +291,16 @@ def test_a_closed_pipe_ends_it_without_a_traceback(fake_world: FakeWorld) -> Non
         assert "Traceback" not in running.stderr.read()
 
 
+def test_a_user_without_a_home_can_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    variables = ("HOME", "FASTOPEN_RUNS", "XDG_STATE_HOME")
+    without = {name: value for name, value in os.environ.items() if name not in variables}
+    assert fastopen("ls", env=without).returncode == 0
+
+
 @pytest.mark.parametrize("shell", ["2>/dev/full", "2>&-", "<&- 2>&-"])
 def test_messages_that_cannot_be_written_do_not_stop_a_command(
     fake_world: FakeWorld, tmp_path: Path, shell: str
