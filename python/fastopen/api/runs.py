@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
+from fastopen.analysis.attribution import analyse_run
 from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
 from fastopen.common.closing import Closing
@@ -106,7 +107,6 @@ class Run(Closing):
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Return the charts of the report by name. With `loads`, also return charts of example loads, without
         and with TFO, for each page, network and setup: the loads whose saving is nearest to the median."""
-        from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
         analysis = analyse_run(self._store)
@@ -115,7 +115,6 @@ class Run(Closing):
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one HTML file, and return its path. Raises OSError if it cannot be written."""
-        from fastopen.analysis.attribution import analyse_run
         from fastopen.report.page import html
 
         write_atomic(path, html(analyse_run(self._store)))

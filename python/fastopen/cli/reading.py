@@ -20,6 +20,7 @@ from fastopen.pages import Choice, ImportedPage, load_chosen, packaged_pages
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
 from fastopen.runs import holds_run, run_argument, runs_folder
+from fastopen.workflows.calibrate import calibrated
 
 # Reading shows a bar only if it takes longer than this.
 BAR_AFTER_S: Final = 0.5
@@ -88,9 +89,6 @@ class CalibrationOptions:
         """Return the pages without queueing delay in think times or, with `--as-imported`, unchanged."""
         if self.as_imported:
             return imported
-        # This import loads many modules, which `--as-imported` does not need.
-        from fastopen.workflows.calibrate import calibrated
-
         with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
 
             def show(page: str, done: int, total: int) -> None:

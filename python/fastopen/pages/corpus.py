@@ -8,11 +8,14 @@ import signal
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -26,9 +29,6 @@ from fastopen.pages.files import FileProgress, Progress, first_bytes, part_of, s
 from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, LeftOutWarning, Paths, load_pages
 from fastopen.pages.model import Page
 from fastopen.pages.recording import ImportedPage
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 COLUMNS: Final = (
     *("file", "page", "url", "requests", "hosts", "origins", "connections", "depth", "redirects"),
@@ -79,11 +79,6 @@ def index_pages(
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
-    # Imported here because runs import this module without indexing anything.
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
     waiting = iter(files)
     running: deque[tuple[Path, Future[IndexedFile]]] = deque()
     # The parent process handles SIGINT (Ctrl-C), so the other processes ignore it.

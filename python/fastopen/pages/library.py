@@ -18,7 +18,7 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import FileProgress, Progress, TextFile, first_bytes, part_of, silent
-from fastopen.pages.importers import import_file, import_folder
+from fastopen.pages.importers import import_file, import_folder, mirror
 from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.recording import ImportedPage
@@ -289,8 +289,6 @@ class Library:
                 yield folder
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
-        from fastopen.pages.importers import mirror
-
         begin_file()
         if folder not in self._mirrors:
             self._mirrors[folder] = lambda _: None  # so that an unreadable mirror is not read again

@@ -8,6 +8,8 @@ from html import escape, unescape
 from importlib import metadata
 from typing import Any, Final
 
+import vl_convert as vlc
+
 from fastopen.common.files import write_atomic
 from fastopen.common.resources import cache_folder
 from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
@@ -74,7 +76,5 @@ def library() -> str:
 
 
 def _bundled() -> str:
-    import vl_convert as vlc
-
     bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
     return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
 from fastopen.apps.record.har import Loaded, har_of
 
 _BEGIN: Final = 1
@@ -138,9 +141,6 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
     """Return a WARC archive of the traffic, and the lines of its CDXJ index, one for each response."""
-    from warcio.statusandheaders import StatusAndHeaders
-    from warcio.warcwriter import WARCWriter
-
     file, index = io.BytesIO(), []
     writer = WARCWriter(file, gzip=True, warc_version="1.1")
     software = {"software": f"fastopen {metadata.version('fastopen')}", "format": "WARC File Format 1.1"}

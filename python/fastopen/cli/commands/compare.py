@@ -23,6 +23,7 @@ from fastopen.common.files import write_file
 from fastopen.report import results_document
 from fastopen.report.compared import comparison_renderables
 from fastopen.report.compared_document import comparison_document
+from fastopen.report.junit import junit as junit_xml
 from fastopen.runs import find_run
 
 PANEL: Final = "Read a result"
@@ -74,8 +75,6 @@ def command(
         write_file(html, comparison_html(compared, checks))
         print_message(f"report: {html}")
     if junit is not None:
-        from fastopen.report.junit import junit as junit_xml
-
         write_file(junit, junit_xml(compared, checks))
     exit_if(any(check.failed for of_one in checks for check in of_one))
 

@@ -1,5 +1,7 @@
 """Define `fastopen browse`: show stored runs in a web browser on this machine."""
 
+import asyncio
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,8 +26,6 @@ def command(
 ) -> None:
     """Show kept runs in a web browser until you press Ctrl-C: reports, single loads and comparisons."""
     # The web framework and the figures take a second to import, which other commands must not wait for.
-    import asyncio
-
     from fastopen.apps.browse.serving import serve
 
     place = folder or runs_folder()
@@ -42,8 +42,6 @@ def command(
         print_line(address)
         print_message(f"runs of {place}; press Ctrl-C to stop")
         if open_it:
-            import webbrowser
-
             webbrowser.open(address)
 
     asyncio.run(serve(place, port, announce))
