@@ -9,13 +9,14 @@ mod transactions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fastopen_intercept::Reaped;
+use fastopen_intercept::{Invocation, run_here};
 use fastopen_link::ip;
 use fastopen_link::path::{self, Behaviour, PathRule};
 use fastopen_netns::clock::realtime_ns;
@@ -45,7 +46,7 @@ use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::sandbox::server_core::ServerCore;
 use crate::server::{self, Server};
-use crate::world::serve_commands::ServeCommands;
+use crate::world::serve_commands::ServeCommand;
 use crate::world::site::{SyntheticPages, site};
 
 /// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher address numbers.
@@ -89,26 +90,25 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// The results of a function that ran in an emulated network ([`with_world`]).
-pub struct Ran<T> {
-    /// The return value of the function that ran in the emulated network.
-    pub result: T,
+/// The results of a command that ran in an emulated network ([`run_command`]).
+pub struct Ran {
+    pub exit_code: i32,
     /// The packets captured at the client and the origins, if the job requests them.
     pub packets: Option<Packets>,
-    /// An error message for each server command that had ended with an error when the function returned.
+    /// An error message for each server command that had ended with an error when the command ended.
     pub failed_servers: Vec<String>,
 }
 
-/// Builds the emulated network of a job, starts the servers of `serve`, and calls `inside` in the client's
-/// namespace. The client has no Fast Open cookies. The argument of `inside` is a function that `inside` must
-/// call with the ID and exit status of each child process that it reaps, because the child may be a server.
-pub fn with_world<T>(
+/// Builds the emulated network of a job, starts `servers` with the environment of `command`, and runs the
+/// command in the client's namespace ([`run_here`]). The client has no Fast Open cookies.
+pub fn run_command(
     job: &Job,
     engine: Engine,
-    serve: &ServeCommands,
-    inside: impl FnOnce(Reaped) -> T,
-) -> Result<Ran<T>, Failure> {
-    let world = World::build(job, engine, Some(serve))?;
+    servers: &[ServeCommand],
+    command: Invocation,
+    report: File,
+) -> Result<Ran, Failure> {
+    let world = World::build(job, engine, Some(servers))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     world.servers.origins.begin(encrypted, SessionStart::Early, false);
@@ -117,16 +117,17 @@ pub fn with_world<T>(
     let address = client_addresses(job.network.ip, 1);
     topology.set_client_address(address)?;
     world.network.link.configure(&world.network.asked)?;
-    let mut running = serve_commands::start_all(serve, &topology.origins, job.client.isolate)?;
+    let isolated = job.client.isolate;
+    let mut running = serve_commands::start_all(servers, command.environment, &topology.origins, isolated)?;
     if let Some(capture) = &world.capture {
         capture.begin_load();
     }
     let mut reaped = |process, status| serve_commands::note_reaped(&mut running, process, status);
-    let result = topology.client.run(|| Ok(inside(&mut reaped)))?;
+    let exit_code = topology.client.run(|| Ok(run_here(command, report, isolated, &mut reaped)))?;
     let failed_servers = running.iter_mut().filter_map(serve_commands::Running::failure).collect();
     let packets = |capture: &Capture| capture.end_load(&job.id, &world.hosts, address, realtime_ns());
     let packets = world.capture.as_ref().map(packets).transpose()?;
-    Ok(Ran { result, packets, failed_servers })
+    Ok(Ran { exit_code, packets, failed_servers })
 }
 
 /// The emulated network of a job, with its servers. Fields drop in this order: servers before their network.
@@ -151,11 +152,11 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     /// Builds a job's emulated network. `serve` lists servers for `fastopen shell`; None for measurements.
-    fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
+    fn build(job: &'a Job, engine: Engine, serve: Option<&[ServeCommand]>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, the total memory of a command of `fastopen shell` is not limited.
         let guarded = engine == Engine::Host && job.is_foreign() && serve.is_none();
-        let serve = &serve.copied().unwrap_or_default();
+        let serve = serve.unwrap_or_default();
         let hosts = assign_addresses(job, serve)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
@@ -333,7 +334,7 @@ impl Servers {
     fn start(
         job: &Job,
         hosts: &BTreeMap<String, ip::Addresses>,
-        serve: &ServeCommands,
+        serve: &[ServeCommand],
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
         core: Option<&ServerCore>,
@@ -349,7 +350,9 @@ impl Servers {
         let has_tls = encrypted || job.network.names.alpn().is_some();
         let authority = has_tls.then(|| Authority::new(realtime_ns())).transpose()?;
         let mut site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
-        if serve.serve_all(page_origins.iter().map(|one| one.host.as_str())) {
+        let is_served = |one: &Origin| serve.iter().any(|server| server.host == one.host);
+        if page_origins.iter().all(is_served) {
+            // The built-in servers need not listen.
             site.ports.clear();
         }
         let root = site.resources.first();
@@ -395,10 +398,10 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-fn assign_addresses(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
+fn assign_addresses(job: &Job, serve: &[ServeCommand]) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
-    for host in of_page.chain(serve.servers.iter().map(|command| command.host.clone())) {
+    for host in of_page.chain(serve.iter().map(|command| command.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
         hosts.entry(host).or_insert_with(|| origin_addresses(job.network.ip, number as u16));
     }

@@ -1,6 +1,5 @@
 //! Starts the servers to which a command in the emulated network connects (`fastopen shell --serve`).
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -36,22 +35,6 @@ pub struct ServeCommand {
     /// Name of the host, which resolves to the host's address at both ends of the link.
     pub host: String,
     pub command: Vec<String>,
-}
-
-/// The servers of `fastopen shell`, and the environment variables of the servers and the shell's command.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ServeCommands<'a> {
-    pub servers: &'a [ServeCommand],
-    /// Environment variables of the servers and the command; None if they inherit this process's variables.
-    pub environment: Option<&'a [(OsString, OsString)]>,
-}
-
-impl ServeCommands<'_> {
-    /// Returns true if commands serve all of `hosts`, so that the built-in servers need not listen.
-    pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
-        let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
-        !served.is_empty() && hosts.all(|host| served.contains(host))
-    }
 }
 
 /// A running server. Dropping it ends the server.
@@ -92,14 +75,20 @@ fn described(host: &str, how: &str, output: &Output) -> String {
 }
 
 /// Starts the servers in the namespace `origins`, in a sandbox if `isolated` is true. Starts each server when
-/// the previous one listens. If a server fails or does not listen in time, the error quotes its output.
-pub fn start_all(serve: &ServeCommands, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
+/// the previous one listens. If a server fails or does not listen in time, the error quotes its output. For
+/// `environment`, see [`Invocation`].
+pub fn start_all(
+    servers: &[ServeCommand],
+    environment: Option<&[(OsString, OsString)]>,
+    origins: &NetNs,
+    isolated: bool,
+) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &ServeCommand)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
-        let command = Invocation { words: &words, environment: serve.environment }.command();
+        let command = Invocation { words: &words, environment }.command();
         start(&server.host, command, number, origins, isolated)
     };
-    serve.servers.iter().enumerate().map(start).collect()
+    servers.iter().enumerate().map(start).collect()
 }
 
 fn start(

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fastopen_intercept::{Invocation, Reaped, Record, run_here, write_line};
+use fastopen_intercept::{Invocation, Record, write_line};
 use fastopen_netns::init::{self, write_back};
 use fastopen_netns::namespace::{mount_temporary, scratch};
 use fastopen_netns::poll::wait_readable;
@@ -26,8 +26,8 @@ use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::COMMAND_BYTES;
 use crate::virtual_kernel::init::{channel, prepare};
-use crate::world::serve_commands::{ServeCommand, ServeCommands};
-use crate::world::{Ran, with_world};
+use crate::world::serve_commands::ServeCommand;
+use crate::world::{Ran, run_command};
 
 // Names of files in the folder shared with the host: session, standard streams and captured packets.
 const SESSION: &str = "session";
@@ -143,12 +143,10 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     let hidden = job.client.isolate && !session.directory.is_dir();
     let directory = if hidden { Path::new("/") } else { &session.directory };
     std::env::set_current_dir(directory).blame(Fault::Input, directory.display())?;
-    let environment = Some(&session.environment[..]);
-    let serve = ServeCommands { servers: &session.servers, environment };
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
-    let command = Invocation { words: &session.command, environment };
-    let inside = |reaped: Reaped| run_here(command, report, job.client.isolate, reaped);
-    let Ran { packets, failed_servers, .. } = with_world(&job, Engine::Virtual, &serve, inside)?;
+    let command = Invocation { words: &session.command, environment: Some(&session.environment) };
+    let Ran { packets, failed_servers, .. } =
+        run_command(&job, Engine::Virtual, &session.servers, command, report)?;
     let timed_out = timed_out.load(Ordering::Relaxed);
     // The copying ends when no process holds the pipes open: neither processes that the command left running
     // nor, if the command did not start, this process.

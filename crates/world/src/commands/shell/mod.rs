@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use fastopen_intercept::{Invocation, Reaped, Record, adopt, run_here, write_line};
+use fastopen_intercept::{Invocation, Record, adopt, write_line};
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{namespace, process};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Engine, Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::{self, Kernel, Task, Unfinished, empty};
-use crate::world::serve_commands::{ServeCommand, ServeCommands};
+use crate::world::serve_commands::ServeCommand;
 use crate::{sandbox, world};
 
 const USAGE: &str = "\
@@ -114,9 +114,7 @@ fn run_on_host(
                 namespace::mount_proc();
             }
             let command = Invocation { words: command, environment: None };
-            let inside = |reaped: Reaped| run_here(command, records, isolated, reaped);
-            let serve = ServeCommands { servers: &plan.servers, environment: None };
-            let ran = world::with_world(job, Engine::Host, &serve, inside)?;
+            let ran = world::run_command(job, Engine::Host, &plan.servers, command, records)?;
             if !ran.failed_servers.is_empty() {
                 let _ = write_line(report, &Record::ServersFailed { servers: ran.failed_servers });
             }
@@ -125,7 +123,7 @@ fn run_on_host(
                 written.blame(Fault::Machine, "writing the packets")?;
                 let _ = write_line(report, &Record::Captured { dropped });
             }
-            Ok(ran.result)
+            Ok(ran.exit_code)
         };
         run().unwrap_or_else(|failure: Failure| write_failure(failure, report))
     })?;
