@@ -19,6 +19,8 @@ const ALLOW_NAMESPACES: &str = "allow them:\n  \
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
+    /// The job or script that was running; None for a command, and if none was running.
+    pub job: Option<String>,
     /// The kind of failure, which determines the exit code.
     pub fault: Fault,
     /// The operation or input that failed, and the problem.
@@ -29,7 +31,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), remedy: String::new() }
+        Self { job: None, fault, message: message.into(), remedy: String::new() }
     }
 
     /// Adds what the user can do about the failure.
@@ -60,8 +62,8 @@ impl<T, E: Display + 'static> Blame<T> for Result<T, E> {
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure> {
         self.map_err(|error| {
             let of_system = (&error as &dyn Any).downcast_ref().and_then(remedy_of);
-            let remedy = of_system.filter(|_| fault == Fault::Machine).unwrap_or_default().to_owned();
-            Failure { fault, message: format!("{doing}: {error}"), remedy }
+            let remedy = of_system.filter(|_| fault == Fault::Machine).unwrap_or_default();
+            Failure::new(fault, format!("{doing}: {error}")).with_remedy(remedy)
         })
     }
 }
@@ -103,7 +105,7 @@ impl From<fastopen_netns::Error> for Failure {
             }
             _ => (error.to_string(), remedy_of(&error.source).unwrap_or_default().to_owned()),
         };
-        Self { fault: Fault::Machine, message, remedy }
+        Self::new(Fault::Machine, message).with_remedy(remedy)
     }
 }
 

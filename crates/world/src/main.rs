@@ -12,7 +12,7 @@ use fastopen_world::contract::{Engine, Fault, Job, Record};
 use fastopen_world::failure::{Blame, Failure};
 use fastopen_world::sandbox;
 use fastopen_world::virtual_kernel::init;
-use fastopen_world::virtual_kernel::{self, Kernel, Task, Unfinished};
+use fastopen_world::virtual_kernel::{self, Kernel, Task};
 use fastopen_world::world::{self, Emit};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -51,29 +51,29 @@ fn run_other_modes() -> i32 {
             process::raise_file_limit();
             sandbox::run(&sandbox::view(&jobs), |entered| match entered {
                 Ok(()) => run_all(&jobs, Engine::Host, &mut emit),
-                Err(failure) => report(None, failure, &mut emit),
+                Err(failure) => report(failure, &mut emit),
             })
         }),
         ["--kernel", program, ref arguments @ ..] => run_stdin(|text| {
             let jobs = read_jobs(text)?;
-            Ok(run_in_kernel(program, arguments, text, &Task::jobs(&jobs)))
+            run_in_kernel(program, arguments, text, &Task::jobs(&jobs))
         }),
         ["--conform"] => run_stdin(|text| {
             let plan = Plan::read(text)?;
             sandbox::run(&plan.view(), |entered| {
                 let done = entered.and_then(|()| conform::run_all(&plan, emit));
-                done.map_or_else(|failure| report(None, failure, &mut emit), |()| 0)
+                done.map_or_else(|failure| report(failure, &mut emit), |()| 0)
             })
         }),
         ["--conform", "--kernel", program, ref arguments @ ..] => run_stdin(|text| {
             let plan = Plan::read(text)?;
-            Ok(run_in_kernel(program, arguments, text, &Task::scripts(&plan)))
+            run_in_kernel(program, arguments, text, &Task::scripts(&plan))
         }),
         ["--check"] => check::run(),
         // The kernel may append its own arguments after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| match read_jobs(text) {
             Ok(jobs) => run_all(&jobs, Engine::Virtual, emit),
-            Err(failure) => report(None, failure, emit),
+            Err(failure) => report(failure, emit),
         }),
         ["--init-conform", folder, ..] => init::run_scripts(folder),
         ["--init-shell", folder, ..] => shell::in_kernel::run(folder),
@@ -95,14 +95,13 @@ fn run_stdin(work: impl FnOnce(&[u8]) -> Result<i32, Failure>) -> i32 {
     }
     let mut text = Vec::new();
     let read = io::stdin().read_to_end(&mut text).blame(Fault::Input, "standard input");
-    read.and_then(|_| work(&text)).unwrap_or_else(|failure| report(None, failure, &mut emit))
+    read.and_then(|_| work(&text)).unwrap_or_else(|failure| report(failure, &mut emit))
 }
 
-fn run_in_kernel(program: &str, arguments: &[&str], text: &[u8], task: &Task) -> i32 {
+fn run_in_kernel(program: &str, arguments: &[&str], text: &[u8], task: &Task) -> Result<i32, Failure> {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let kernel = Kernel { program: program.into(), arguments };
-    let report = |unfinished: Unfinished| report(unfinished.job, unfinished.failure, &mut emit);
-    virtual_kernel::run(&kernel, text, task, &mut io::stdout(), report)
+    virtual_kernel::run(&kernel, text, task, &mut io::stdout(), |failure| report(failure, &mut emit))
 }
 
 fn read_jobs(text: &[u8]) -> Result<Vec<Job>, Failure> {
@@ -121,15 +120,16 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     let mut worst = 0;
     for job in jobs {
         if let Err(failure) = world::run(job, engine, emit) {
-            worst = worst.max(report(Some(job.id.clone()), failure, emit));
+            let failure = Failure { job: Some(job.id.clone()), ..failure };
+            worst = worst.max(report(failure, emit));
         }
     }
     worst
 }
 
 /// Writes an error record. Returns the failure's exit code, or that of an internal error if writing fails.
-fn report(job: Option<String>, failure: Failure, emit: Emit) -> i32 {
-    let Failure { fault, message, remedy } = failure;
+fn report(failure: Failure, emit: Emit) -> i32 {
+    let Failure { job, fault, message, remedy } = failure;
     let record = Record::Error { job, fault, message, remedy };
     emit(&record).map_or(Fault::Internal, |()| fault).exit_code()
 }

@@ -122,6 +122,7 @@ impl<'a> Task<'a> {
 /// Starts the User-Mode Linux `kernel` to run `task`, which `text` describes in JSON. Copies the resulting
 /// records to `records`, and returns the largest exit code that they report. If the kernel does not start,
 /// hangs, or ends too early, passes the failure to `report`, and returns the exit code that `report` returns.
+/// Fails only before that, without a kernel program or a folder for the task.
 ///
 /// The kernel can access all files that this process sees (`hostfs`), so it runs with a limited [`View`].
 pub fn run(
@@ -129,17 +130,12 @@ pub fn run(
     text: &[u8],
     task: &Task,
     records: &mut dyn Write,
-    mut report: impl FnMut(Unfinished) -> i32,
-) -> i32 {
-    let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
-    let (program, init) = match program {
-        Ok(found) => found,
-        Err(error) => return report(start_failure(kernel, &error).into()),
-    };
-    let folder = match make_folder(text, task) {
-        Ok(folder) => folder,
-        Err(error) => return report(folder_failure(&error).into()),
-    };
+    mut report: impl FnMut(Failure) -> i32,
+) -> Result<i32, Failure> {
+    let failed = |error: io::Error| start_failure(kernel, &error);
+    let program = fs::canonicalize(&kernel.program).map_err(failed)?;
+    let init = std::env::current_exe().map_err(failed)?;
+    let folder = make_folder(text, task).map_err(|error| folder_failure(&error))?;
     let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
     let memory_bytes = memory_bytes(text, task);
     let mut view = task.view.clone();
@@ -148,11 +144,11 @@ pub fn run(
     // The kernel's memory is a file in the scratch space.
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
-        let bounded = bounded(&view, entered, task).map_err(Unfinished::from);
+        let bounded = bounded(&view, entered, task);
         let ran = bounded.and_then(|()| boot(kernel, &init, task, folder.path(), memory_bytes, records));
         ran.unwrap_or_else(&mut report)
     };
-    sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
+    Ok(sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure))))
 }
 
 /// Restricts this process with Landlock to the files in `view`. If the host's kernel lacks Landlock and the
@@ -169,7 +165,7 @@ fn boot(
     folder: &Path,
     memory_bytes: u64,
     out: &mut dyn Write,
-) -> Result<i32, Unfinished> {
+) -> Result<i32, Failure> {
     let timeout = timeout(task)?;
     let mut running = Running::start(kernel, init, task, folder, memory_bytes)
         .map_err(|error| start_failure(kernel, &error))?;
@@ -198,7 +194,7 @@ fn boot(
             } else if booted {
                 Err(progress.unfinished(reason, ""))
             } else {
-                Err(boot_failure(reason, memory_bytes).into())
+                Err(boot_failure(reason, memory_bytes))
             };
         }
         // A command may compute for a long time, so it is not checked.
@@ -263,21 +259,6 @@ impl LoopDetector {
     }
 }
 
-/// The failure of a User-Mode Linux kernel to complete its jobs, scripts or command.
-#[derive(Debug)]
-pub struct Unfinished {
-    /// The job or script that was running; None for a command, or if the kernel did not start.
-    pub job: Option<String>,
-    pub failure: Failure,
-}
-
-/// Converts a failure that occurred while no job was running: the kernel did not start or ran a command.
-impl From<Failure> for Unfinished {
-    fn from(failure: Failure) -> Self {
-        Self { job: None, failure }
-    }
-}
-
 fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
@@ -314,7 +295,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
         memory_bytes >> 20,
         std::env::temp_dir().display()
     );
-    Failure { fault: Fault::Machine, message, remedy }
+    Failure::new(Fault::Machine, message).with_remedy(remedy)
 }
 
 struct Progress<'a> {
@@ -346,9 +327,9 @@ impl Progress<'_> {
         self.worst = self.worst.max(code.or(record.fault.map(Fault::exit_code)).unwrap_or_default());
     }
 
-    fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
+    fn unfinished(&self, message: String, remedy: &str) -> Failure {
         let job = self.task.names.get(self.done).copied().flatten().map(str::to_owned);
-        Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
+        Failure { job, fault: Fault::Internal, message, remedy: remedy.into() }
     }
 }
 

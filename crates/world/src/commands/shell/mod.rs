@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Engine, Fault, Job};
 use crate::failure::{Blame, Failure};
-use crate::virtual_kernel::{self, Kernel, Task, Unfinished, empty};
+use crate::virtual_kernel::{self, Kernel, Task, empty};
 use crate::world::serve_commands::ServeCommand;
 use crate::{sandbox, world};
 
@@ -153,9 +153,10 @@ fn run_on(
         output,
         one_output: same_file(&io::stdout(), &io::stderr()).unwrap_or_default(),
     };
-    let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
     let task = Task::command(job, &session, packets);
-    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut &*report, unfinished))
+    virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut &*report, |failure| {
+        write_failure(failure, report)
+    })
 }
 
 fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {
@@ -175,7 +176,7 @@ fn view(job: &Job, command: &[OsString]) -> View {
 
 /// Writes the failure as a JSON record to the file `report`, and returns the failure's exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
-    let Failure { fault, message, remedy } = failure;
+    let Failure { fault, message, remedy, .. } = failure;
     let code = fault.exit_code();
     // The reader of the report may have ended.
     let _ = write_line(report, &Record::Failed { message, remedy, code });
