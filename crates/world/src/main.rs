@@ -72,7 +72,10 @@ fn run_other_modes() -> i32 {
         ["--check"] => check::run(),
         // The kernel may append its own arguments after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| match read_jobs(text) {
-            Ok(jobs) => run_all(&jobs, Engine::Virtual, emit),
+            Ok(mut jobs) => {
+                virtual_kernel::use_bodies_copies(&mut jobs, &init::channel());
+                run_all(&jobs, Engine::Virtual, emit)
+            }
             Err(failure) => report(failure, emit),
         }),
         ["--init-conform", folder, ..] => init::run_scripts(folder),

@@ -336,17 +336,10 @@ impl Progress<'_> {
 fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     let folder = PrivateFolder::make("fastopen-kernel-")?;
     let path = folder.path();
-    let mut numbered = BTreeMap::new();
-    for (number, file) in bodies_files(task.jobs).into_iter().enumerate() {
-        let name = format!("bodies-{number}");
-        fs::copy(file, path.join(&name))?;
-        numbered.insert(file, init::channel().join(name));
+    for (file, copy) in bodies_copies(task.jobs, path) {
+        fs::copy(file, copy)?;
     }
-    if numbered.is_empty() {
-        fs::write(path.join(JOBS), text)?;
-    } else {
-        fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
-    }
+    fs::write(path.join(JOBS), text)?;
     File::create_new(path.join(RECORDS))?;
     // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
     task.scripts.map_or(Ok(()), |from| conform::copy_folder(from, &path.join(SCRIPTS)))?;
@@ -354,19 +347,16 @@ fn make_folder(text: &[u8], task: &Task) -> io::Result<PrivateFolder> {
     Ok(folder)
 }
 
-/// Returns the jobs' JSON with each `origins.bodies_file` replaced by the path of the file in the guest
-/// kernel. `places` maps paths on the host to these paths.
-fn with_bodies(text: &[u8], places: &BTreeMap<&Path, PathBuf>) -> io::Result<Vec<u8>> {
-    let mut changed = Vec::new();
-    for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
-        let mut job = job?;
-        if let Some(file) = job.pointer_mut("/origins/bodies_file") {
-            if let Some(inside) = file.as_str().and_then(|path| places.get(Path::new(path))) {
-                *file = inside.to_string_lossy().into();
-            }
-        }
-        serde_json::to_writer(&mut changed, &job)?;
-        changed.push(b'\n');
+/// Maps the path of each of the jobs' files of recorded bodies to the path of its copy in `folder`.
+fn bodies_copies(jobs: &[Job], folder: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    let copy = |(number, file): (usize, &Path)| (file.to_owned(), folder.join(format!("bodies-{number}")));
+    bodies_files(jobs).into_iter().enumerate().map(copy).collect()
+}
+
+/// Makes the jobs read the copies of their files of recorded bodies, which the host put into `folder`.
+pub fn use_bodies_copies(jobs: &mut [Job], folder: &Path) {
+    let copies = bodies_copies(jobs, folder);
+    for file in jobs.iter_mut().filter_map(|job| job.origins.bodies_file.as_mut()) {
+        *file = copies[file.as_path()].clone();
     }
-    Ok(changed)
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -24,8 +25,8 @@ use crate::commands::shell::{view, write_failure};
 use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
-use crate::virtual_kernel::COMMAND_BYTES;
 use crate::virtual_kernel::init::{channel, prepare};
+use crate::virtual_kernel::{COMMAND_BYTES, use_bodies_copies};
 use crate::world::serve_commands::ServeCommand;
 use crate::world::{Ran, run_command};
 
@@ -126,9 +127,7 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     let wrong = |problem: String| Failure::new(Fault::Input, problem);
     let job: Box<RawValue> = serde_json::from_slice(job).map_err(|error| wrong(error.to_string()))?;
     let mut job = Job::read(&job).map_err(wrong)?;
-    if let Some(file) = &mut job.origins.bodies_file {
-        *file = channel.join(file.file_name().unwrap_or_default());
-    }
+    use_bodies_copies(slice::from_mut(&mut job), channel);
     let session = fs::read(channel.join(SESSION)).blame(Fault::Machine, "reading the session")?;
     let session: Session = serde_json::from_slice(&session).map_err(|error| wrong(error.to_string()))?;
     if let Some(folder) = &session.output {
