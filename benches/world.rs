@@ -22,12 +22,12 @@ use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
-use fastopen_world::contract::{Engine, Job, LinkKind, Tcp};
+use fastopen_world::contract::{Engine, Job, LinkKind};
 use fastopen_world::engine;
 use fastopen_world::network::addresses::{client_address, client_network, origin_address, origin_network};
 use fastopen_world::network::link_config::LinkConfig;
 use fastopen_world::network::program_link::Forwarder;
-use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
+use fastopen_world::network::topology::{FastOpenUse, Topology};
 
 const MS: u64 = 1_000_000;
 
@@ -83,15 +83,7 @@ struct Bare {
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology = Topology::build(
-            Tcp::default(),
-            Upstream::default(),
-            Versions::V4,
-            1500,
-            [1, 2, 3, 4],
-            LinkKind::Program,
-            None,
-        );
+        let topology = Topology::build(&job(1, 1, 0), LinkKind::Program, None);
         let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
         let forwarder =

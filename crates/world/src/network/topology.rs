@@ -24,7 +24,7 @@ use fastopen_netns::qdisc::Qdisc;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
-use crate::contract::{BothEnds, ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
+use crate::contract::{BothEnds, ClientFastOpen, Job, LinkKind, ListenerFastOpen, Tcp};
 use crate::network::addresses::{
     Prefix, client_address, client_addresses, client_network, origin_addresses, origin_network,
 };
@@ -60,14 +60,6 @@ pub enum FastOpenUse {
     Asked,
 }
 
-/// The path from an external server (such as nginx) to the origins to which it forwards requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Upstream {
-    /// True if the server may use Fast Open to the origins, regardless of whether the client uses it.
-    pub fastopen: bool,
-    pub rtt_us: u64,
-}
-
 /// The namespaces and interfaces of one emulated network. Dropping this value removes them.
 pub struct Topology {
     pub client: NetNs,
@@ -79,31 +71,25 @@ pub struct Topology {
     /// The router next to the origins; None if this program forwards the packets.
     far: Option<NetNs>,
     tcp: Tcp,
-    upstream: Upstream,
+    /// True if an external server may use Fast Open to the origins, even if the client does not use it.
+    upstream_tfo: bool,
     pub ip: Versions,
     pub mtu_bytes: u32,
 }
 
 impl Topology {
-    /// Creates the namespaces and interfaces. `link` selects whether the kernel or this program forwards
-    /// packets. `upstream` describes the path from an external server to the origins behind it. The origins
-    /// generate Fast Open cookies with `fastopen_key`, and process received packets on `core`.
-    pub fn build(
-        tcp: Tcp,
-        upstream: Upstream,
-        ip: Versions,
-        mtu_bytes: u32,
-        fastopen_key: CookieKey,
-        link: LinkKind,
-        core: Option<&ServerCore>,
-    ) -> Result<Self> {
+    /// Creates a job's namespaces and interfaces. `link` selects whether the kernel or this program forwards
+    /// packets. The origins process received packets on `core`.
+    pub fn build(job: &Job, link: LinkKind, core: Option<&ServerCore>) -> Result<Self> {
+        let (ip, mtu_bytes) = (job.network.ip, job.network.mtu_bytes);
         let near = NetNs::create()?;
         let far = (link == LinkKind::Kernel).then(NetNs::create).transpose()?;
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
         let client_ipv6 = Cell::new(None);
+        let (tcp, upstream_tfo) = (job.tcp.clone(), job.origins.upstream_tfo);
         let topology =
-            Self { client, origins, client_routes, client_ipv6, near, far, tcp, upstream, ip, mtu_bytes };
+            Self { client, origins, client_routes, client_ipv6, near, far, tcp, upstream_tfo, ip, mtu_bytes };
         if let Some(core) = core {
             let others = [&topology.client, &topology.near].into_iter().chain(&topology.far);
             core.steer(&topology.origins, others);
@@ -111,7 +97,6 @@ impl Topology {
         topology.set_up_between()?;
         topology.client.run(|| topology.set_up_inner(client_network))?;
         topology.set_client_address(client_addresses(ip, 0))?;
-        topology.set_cookie_keys(&[fastopen_key])?;
         topology.origins.run(|| {
             topology.set_up_inner(origin_network)?;
             let mut routes = RouteSocket::open()?;
@@ -122,7 +107,7 @@ impl Topology {
                 let near = client_network(Version::of(source));
                 routes.replace_route(&topology.route(near, source))?;
             }
-            topology.set_up_upstream()
+            topology.set_up_upstream(job.origins.upstream_rtt_us)
         })?;
         // Set before sockets listen, because a socket gets a Fast Open queue only when it begins to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
@@ -182,8 +167,8 @@ impl Topology {
     }
 
     /// Delays the packets between an external server and the origins behind it, which pass over loopback.
-    fn set_up_upstream(&self) -> Result<()> {
-        let delay_ns = self.upstream.rtt_us * 1000 / 2;
+    fn set_up_upstream(&self, rtt_us: u64) -> Result<()> {
+        let delay_ns = rtt_us * 1000 / 2;
         if delay_ns == 0 {
             return Ok(());
         }
@@ -298,7 +283,7 @@ impl Topology {
             FastOpenUse::Asked => (client_fastopen as u32, listener_fastopen as u32),
         };
         // Bits for an external server's connections, and for the listeners of the origins behind it.
-        let upstream = if self.upstream.fastopen {
+        let upstream = if self.upstream_tfo {
             ClientFastOpen::default() as u32
                 | if listener == 0 { ListenerFastOpen::default() as u32 } else { 0 }
         } else {

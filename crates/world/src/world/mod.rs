@@ -41,7 +41,7 @@ use crate::network::link::Link;
 use crate::network::link_config::LinkConfig;
 use crate::network::measure;
 use crate::network::sysctls::recorded_sysctls;
-use crate::network::topology::{FastOpenUse, Topology, Upstream};
+use crate::network::topology::{FastOpenUse, Topology};
 use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::sandbox::server_core::ServerCore;
@@ -299,10 +299,8 @@ impl Network {
             LinkMaker::Kernel => true,
         };
         let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
-        let (ip, mtu_bytes) = (job.network.ip, job.network.mtu_bytes);
-        let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
-        let topology =
-            Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
+        let topology = Topology::build(job, kind, core)?;
+        topology.set_cookie_keys(&[cookie_key(job.seed)])?;
         // With AI_ADDRCONFIG, getaddrinfo(3) skips a version of IP if no interface has such an address.
         if resolver(job).is_some() || job.network.ip == ip::Versions::Both {
             topology.show_connectivity()?;
