@@ -132,19 +132,23 @@ type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
     /// Looks up the hosts in the channel `questions`, until it is closed or the connection has failed.
-    pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
+    pub(super) async fn run(self, mut questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
-        if let Err(error) = self.try_run(questions, &mut pending).await {
+        if let Err(error) = self.try_run(&mut questions, &mut pending).await {
+            // Sending further questions fails, and the questions that are still in the channel fail here.
+            questions.close();
+            while let Some(question) = questions.recv().await {
+                pending.insert(question.number, Pending::new(question));
+            }
             for one in pending.into_values() {
                 self.report(one, Err(io::Error::new(error.kind(), format!("the resolver: {error}"))));
             }
-            let _ = self.shared.reports.send(Report::ResolverFailed(error));
         }
     }
 
     async fn try_run(
         &self,
-        mut questions: UnboundedReceiver<Question>,
+        questions: &mut UnboundedReceiver<Question>,
         pending: &mut BTreeMap<u16, Pending>,
     ) -> io::Result<()> {
         let stream = self.open().await?;
@@ -166,8 +170,9 @@ impl Stream {
                     }
                 }
                 question = questions.recv() => {
-                    let Some(Question { host, number, asked_ns }) = question else { return Ok(()) };
-                    let mut one = Pending { host, asked_ns, queries: 0, until_ns: 0, exchange: None };
+                    let Some(question) = question else { return Ok(()) };
+                    let number = question.number;
+                    let mut one = Pending::new(question);
                     match one.send(number, &mut queries).await {
                         Ok(()) => drop(pending.insert(number, one)),
                         Err(error) => self.report(one, Err(error)),
@@ -194,10 +199,10 @@ impl Stream {
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, &self.shared).await?;
-        let _ = self.shared.reports.send(Report::ResolverConnected(opened));
+        let _ = self.shared.reports.send(Report::Connected(None, opened));
         let Some(config) = tls.clone() else { return Ok(Box::new(socket)) };
         let reports = self.shared.reports.clone();
-        let secured = move |record| drop(reports.send(Report::ResolverSecured(record)));
+        let secured = move |record| drop(reports.send(Report::Secured(None, record)));
         let mut stream = connect(config, &address.ip().to_string(), socket, secured)?;
         if !stream.offers_early_data() {
             stream.handshake().await?;
@@ -213,6 +218,10 @@ impl Stream {
 }
 
 impl Pending {
+    fn new(Question { host, asked_ns, .. }: Question) -> Self {
+        Self { host, asked_ns, queries: 0, until_ns: 0, exchange: None }
+    }
+
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
         self.exchange = queries.send(number, &self.host).await?;
         self.queries += 1;

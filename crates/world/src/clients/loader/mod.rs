@@ -24,7 +24,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use self::connection::{Connection, Opened, QueuedRequest, Report, Shared};
+use self::connection::{Connection, QueuedRequest, Report, Shared};
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
@@ -96,7 +96,8 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             shared: shared.clone(),
             first_port: first_port(loading.engine),
             resolver: loading.resolver.clone(),
-            stream: None,
+            questions: None,
+            resolver_connection: ConnectionRecord::default(),
             addresses: BTreeMap::new(),
             timeout_ns: loading.timeout_ns(),
             loaded: Loaded {
@@ -137,11 +138,6 @@ enum LookupState {
     Failed,
 }
 
-struct ResolverStream {
-    questions: UnboundedSender<Question>,
-    record: ConnectionRecord,
-}
-
 /// A connection that waits for its host's address, and the requests that it will send.
 type Waiting = (Connection, UnboundedReceiver<QueuedRequest>);
 
@@ -154,8 +150,10 @@ struct PageLoad {
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
-    /// The connection to the resolver; None before the first lookup, and for lookups over UDP.
-    stream: Option<ResolverStream>,
+    /// Sends names to the task of the connection to the resolver; None before the first lookup, and over UDP.
+    questions: Option<UnboundedSender<Question>>,
+    /// The record of the connection to the resolver.
+    resolver_connection: ConnectionRecord,
     /// The state of the DNS lookup of each host, by host name.
     addresses: BTreeMap<String, LookupState>,
     timeout_ns: u64,
@@ -195,11 +193,10 @@ impl PageLoad {
         let now = self.now();
         let event = match report {
             Report::LookedUp(lookup) => return self.looked_up(lookup),
-            Report::ResolverConnected(opened) => return self.resolver_connected(opened),
-            Report::ResolverSecured(tls) => return self.resolver_secured(tls),
-            Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
-                opened.complete(&mut self.loaded.connections[connection.0], self.loaded.start_ns);
+                let start_ns = self.loaded.start_ns;
+                opened.complete(self.connection(connection), start_ns);
+                let Some(connection) = connection else { return };
                 Event::ConnectionEstablished(connection)
             }
             Report::Begun(connection, four_tuple) => {
@@ -214,7 +211,8 @@ impl PageLoad {
             }
             Report::Secured(connection, tls) => {
                 let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
-                self.loaded.connections[connection.0].tls = Some(TlsRecord { secured_ns, ..tls });
+                self.connection(connection).tls = Some(TlsRecord { secured_ns, ..tls });
+                let Some(connection) = connection else { return };
                 Event::ConnectionSecured(connection)
             }
             Report::Failed(connection, error) => {
@@ -243,6 +241,11 @@ impl PageLoad {
             }
         };
         self.scheduler.handle(now, event);
+    }
+
+    /// Returns the record of a connection (None: to the resolver).
+    fn connection(&mut self, id: Option<ConnectionId>) -> &mut ConnectionRecord {
+        id.map_or(&mut self.resolver_connection, |id| &mut self.loaded.connections[id.0])
     }
 
     fn record(&mut self, response: RequestRecord) {
@@ -345,9 +348,9 @@ impl PageLoad {
             return;
         }
         let now = self.now();
-        let stream = self.stream.get_or_insert_with(|| {
+        let questions = self.questions.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
-            let record = ConnectionRecord {
+            self.resolver_connection = ConnectionRecord {
                 host: resolver.address.ip().to_string(),
                 port: resolver.address.port(),
                 opened_ns: now,
@@ -356,37 +359,13 @@ impl PageLoad {
                 ..ConnectionRecord::default()
             };
             tokio::spawn(Stream { resolver, shared }.run(asked));
-            ResolverStream { questions, record }
+            questions
         });
-        stream.record.requests += 1;
+        self.resolver_connection.requests += 1;
         let question = Question { host, number, asked_ns: monotonic_ns() };
-        if let Err(SendError(Question { host, asked_ns, .. })) = stream.questions.send(question) {
+        if let Err(SendError(Question { host, asked_ns, .. })) = questions.send(question) {
             let outcome = Err(format!("{host}: the connection to the resolver has failed"));
             self.looked_up(Lookup { host, asked_ns, answered_ns: asked_ns, queries: 0, outcome });
-        }
-    }
-
-    fn resolver_connected(&mut self, opened: Opened) {
-        if let Some(stream) = &mut self.stream {
-            opened.complete(&mut stream.record, self.loaded.start_ns);
-        }
-    }
-
-    fn resolver_secured(&mut self, tls: TlsRecord) {
-        let secured_ns = tls.secured_ns.saturating_sub(self.loaded.start_ns);
-        if let Some(stream) = &mut self.stream {
-            stream.record.tls = Some(TlsRecord { secured_ns, ..tls });
-        }
-    }
-
-    fn resolver_failed(&mut self, error: &io::Error) {
-        let asked = self.addresses.iter().filter(|(_, state)| matches!(state, LookupState::Asked(_)));
-        for host in asked.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
-            let asked_ns =
-                self.loaded.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
-            let outcome = Err(format!("{host}: the resolver: {error}"));
-            let (asked_ns, answered_ns) = (self.loaded.start_ns + asked_ns, monotonic_ns());
-            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 0, outcome });
         }
     }
 
@@ -464,10 +443,10 @@ impl PageLoad {
     }
 
     fn finish(self) -> (Loaded, Senders) {
-        let Self { scheduler, shared, mut loaded, stream, connection_error, senders, .. } = self;
-        if let Some(ResolverStream { record, .. }) = stream {
+        let Self { scheduler, shared, mut loaded, connection_error, senders, .. } = self;
+        if self.questions.is_some() {
             let id = loaded.connections.len();
-            loaded.connections.push(ConnectionRecord { id, ..record });
+            loaded.connections.push(ConnectionRecord { id, ..self.resolver_connection });
         }
         for (resource, record) in loaded.requests.iter_mut().enumerate() {
             record.resource = resource;

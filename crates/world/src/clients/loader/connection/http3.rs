@@ -34,7 +34,7 @@ pub(super) async fn run(
     let mut connected =
         quic.connect(&connection.host, connection.address, connection.port, &table, begun).await?;
     let opened = Opened { at_ns: opened_ns, established: false, four_tuple: connected.four_tuple };
-    connection.report(Report::Connected(connection.id, opened));
+    connection.report(Report::Connected(Some(connection.id), opened));
     let accepted = connected.early.take();
     let early = watch::Sender::new(if accepted.is_some() { Early::Pending } else { Early::Taken });
     let (mut streams, mut driver) = Streams::begin(&connection, &connected, early.subscribe()).await?;
@@ -116,7 +116,7 @@ impl Streams {
         let seen = quic.seen(connected.four_tuple);
         let handshake = connected.handshake(early_bytes);
         let record = TlsRecord::new(handshake, seen.sent.bytes, seen.received.bytes, monotonic_ns());
-        self.connection.report(Report::Secured(self.connection.id, record));
+        self.connection.report(Report::Secured(Some(self.connection.id), record));
     }
 
     async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {

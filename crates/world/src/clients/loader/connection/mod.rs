@@ -45,18 +45,16 @@ pub(super) struct QueuedRequest {
 /// A report from a task to the loader's loop.
 pub(super) enum Report {
     LookedUp(Lookup),
-    ResolverConnected(Opened),
-    /// The TLS handshake with the DNS resolver is complete. The record's time is on the monotonic clock.
-    ResolverSecured(TlsRecord),
-    ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable.
-    Connected(ConnectionId, Opened),
+    /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable. None
+    /// stands for the connection to the DNS resolver.
+    Connected(Option<ConnectionId>, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
-    /// A connection's TLS handshake is complete. The record's time is on the monotonic clock.
-    Secured(ConnectionId, TlsRecord),
+    /// The TLS handshake of a connection (None: to the DNS resolver) is complete. The record's time is on the
+    /// monotonic clock.
+    Secured(Option<ConnectionId>, TlsRecord),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
     Progress {
@@ -138,7 +136,7 @@ impl Connection {
         }
         let (socket, opened) = open(self.address, self.port, &shared).await?;
         // Reported before the TLS handshake, because the load may end during the handshake.
-        self.report(Report::Connected(self.id, opened));
+        self.report(Report::Connected(Some(self.id), opened));
         let plaintext = match secure {
             None => {
                 let secured = watch::Sender::new(true).subscribe();
@@ -146,7 +144,7 @@ impl Connection {
             }
             Some(Secure { tls, .. }) => {
                 let connection = self.clone();
-                let secured = move |record| connection.report(Report::Secured(connection.id, record));
+                let secured = move |record| connection.report(Report::Secured(Some(connection.id), record));
                 let mut stream = connect(tls.clone(), &self.host, socket, secured)?;
                 let mut first = None;
                 if stream.offers_early_data() {
