@@ -10,9 +10,9 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::counters::{Duplex, Traffic, counted};
 use fastopen_replay::quic::{QuicClient, Runtime};
-use fastopen_replay::tls::{TlsStream, address};
+use fastopen_replay::tls::TlsStream;
 use rustls::ClientConfig;
-use rustls::pki_types::{DnsName, ServerName};
+use rustls::pki_types::ServerName;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -30,13 +30,8 @@ pub fn connect(
     stream: impl Duplex,
     secured: impl Fn(TlsRecord) + Send + 'static,
 ) -> io::Result<TlsStream<Box<dyn Duplex>>> {
-    let name = match address(host) {
-        Some(address) => ServerName::IpAddress(address.into()),
-        None => ServerName::DnsName(
-            DnsName::try_from(host.to_owned())
-                .map_err(|_| io::Error::other(format!("{host} is not a valid server name for TLS")))?,
-        ),
-    };
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .map_err(|_| io::Error::other(format!("{host} is not a valid server name for TLS")))?;
     let (stream, counters) = counted::<Traffic>(stream);
     TlsStream::connect(config, name, Box::new(stream) as Box<dyn Duplex>, move |handshake| {
         let Traffic { bytes_read, bytes_written, .. } = counters.with(|traffic| *traffic);

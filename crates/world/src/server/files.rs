@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fastopen_page::Resource;
 use fastopen_replay::origins::ServedResource;
+use percent_encoding::percent_decode_str;
 
 use crate::contract::Job;
 
@@ -48,24 +49,12 @@ fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
 
 fn path_of(resource: &Resource) -> Option<PathBuf> {
     let target = resource.url.target();
-    let path = decoded(target.split('?').next().unwrap_or_default()).filter(|path| path.starts_with('/'))?;
+    let path = percent_decode_str(target.split('?').next()?).decode_utf8().ok()?;
     let index = if path.ends_with('/') { INDEX } else { "" };
     let file = format!("{}{path}{index}", resource.url.host());
     let fits = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= NAME_BYTES;
-    file.split('/').all(fits).then(|| file.into())
-}
-
-/// Decodes the percent-encoded bytes of a path. Returns None if the result is not UTF-8 or contains a NUL.
-fn decoded(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        let hex = others.get(..2).filter(|_| *first == b'%');
-        let value = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(value.unwrap_or(*first));
-        rest = if value.is_some() { &others[2..] } else { others };
-    }
-    String::from_utf8(bytes).ok().filter(|path| !path.contains('\0'))
+    let is_path = path.starts_with('/') && !path.contains('\0') && file.split('/').all(fits);
+    is_path.then(|| file.into())
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ fn a_url_without_its_query_is_a_path_below_its_host() {
     let urls = [("http://a.test/", 1), ("https://b.test/x%20y/z.js?v=2", 2), ("http://a.test/d/", 3)];
     let paths = [("a.test/d/index.html", 2), ("a.test/index.html", 0), ("b.test/x y/z.js", 1)];
     assert_eq!(found(&urls), paths.map(|(path, number)| (path.to_owned(), number)));
+    // A sign is not a hexadecimal digit.
+    assert_eq!(found(&[("http://a.test/%+f", 1)]), [("a.test/%+f".to_owned(), 0)]);
 }
 
 #[test]
