@@ -71,18 +71,12 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` and further names of the same hosts: made-up names if [`uses_aliases`] is true and, for
-/// recorded bodies, names that differ only in the first digit (`img2.a` for the host `img1.a`).
+/// Returns `hosts` and the further [`names`] of the same hosts.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
-    if uses_aliases(job) {
-        named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));
-    }
-    if job.origins.bodies == Bodies::Recorded {
-        for (host, address) in hosts {
-            for sibling in siblings(host) {
-                named.entry(sibling).or_insert(*address);
-            }
+    for (host, addresses) in hosts {
+        for name in names(job, host) {
+            named.entry(name).or_insert(*addresses);
         }
     }
     named
