@@ -21,6 +21,7 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_world::clients::loader::Loader;
+use fastopen_world::clients::tls::Secure;
 use fastopen_world::clients::{Loading, UserAgent};
 use fastopen_world::contract::{Engine, Job, LinkKind};
 use fastopen_world::engine;
@@ -249,7 +250,7 @@ fn plt(job: &Job, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u
         resolver: None,
         recorded_date: None,
         schemes: Schemes::Http,
-        secure: None,
+        secure: Secure::default(),
         tap: None,
         authority: None,
         job,

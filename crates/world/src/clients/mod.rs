@@ -5,19 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use fastopen_link::ip::Addresses;
 use fastopen_page::{PageUrl, Policy, Schemes, SyntheticPage};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::tls::Authority;
-use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
 use crate::clients::tls::Secure;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, RequestRecord, SeenAt,
 };
 use crate::failure::Failure;
 use crate::network::link_config::LinkConfig;
@@ -44,28 +42,17 @@ pub struct Loading<'a> {
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
     pub schemes: Schemes,
-    /// The loader's TLS and QUIC settings; None in cleartext.
-    pub secure: Option<Secure>,
+    pub secure: Secure,
     /// Captures and counts QUIC packets if the client is an external program and a host uses QUIC; else None.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
-    /// The DNS resolver to query; None if clients know all addresses.
-    pub resolver: Option<Resolver>,
+    /// The address of the DNS resolver to query; None if clients know all addresses.
+    pub resolver: Option<SocketAddr>,
     pub log: &'a OriginLog,
     /// The page as it is served, if its response bodies are synthetic (generated).
     pub synthetic_page: Option<&'a SyntheticPage>,
     pub engine: Engine,
-}
-
-/// The DNS resolver of the emulated network, and the settings for queries of the built-in client (loader).
-#[derive(Debug, Clone)]
-pub struct Resolver {
-    /// The IP address and port to which queries are sent.
-    pub address: SocketAddr,
-    pub names: NameLookup,
-    /// The loader's TLS configuration with its session tickets; None in cleartext.
-    pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Loading<'_> {

@@ -60,8 +60,8 @@ pub fn load_results(
 
 /// Returns the client's DNS lookups, computed from the resolver's log and the delays of the link.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
-    let Some(resolver) = &loading.resolver else { return Vec::new() };
-    let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
+    let Some(resolver) = loading.resolver else { return Vec::new() };
+    let (up_ns, down_ns) = loading.link.delays_ns(resolver.ip());
     let mut lookups: Vec<LookupRecord> = Vec::new();
     for query in loading.log.queries() {
         let at_ns = query.at_ns.saturating_sub(start_ns);
@@ -142,7 +142,7 @@ impl<'a> ConnectionRecords<'a> {
         self.records.push(ConnectionRecord {
             id,
             multiplexed: host.is_some_and(|(name, _)| loading.job.origins.http_of(name).is_multiplexed())
-                && (encrypted || loading.secure.is_none()),
+                && (encrypted || loading.secure.tls.is_none()),
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),
             client_port,

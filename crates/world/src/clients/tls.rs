@@ -39,19 +39,23 @@ pub fn connect(
     })
 }
 
-/// The built-in client's TLS and QUIC settings, with its session tickets.
-#[derive(Debug, Clone)]
+/// The built-in client's TLS and QUIC settings in one load, with its session tickets.
+#[derive(Debug, Clone, Default)]
 pub struct Secure {
-    pub tls: Arc<ClientConfig>,
-    /// The QUIC client; None if no host speaks HTTP/3.
+    /// Settings for the page's hosts; None in cleartext loads.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// The QUIC client; None in cleartext loads, and if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
+    /// Settings for the resolver; None if names are not looked up over TLS.
+    pub lookups: Option<Arc<ClientConfig>>,
 }
 
-/// Fetches session tickets from each host, and stores them in `secure`. Opens a connection to each host in
-/// turn, and closes it after receiving `tickets` tickets or, with TLS 1.2, after the handshake. Must be
-/// called in the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
+/// Fetches session tickets from each host, and stores them in `tls` or `quic`. Opens a connection to each
+/// host in turn, and closes it after receiving `tickets` tickets or, with TLS 1.2, after the handshake. Must
+/// be called in the client's network namespace. Fails if a host takes longer than `VISIT_TIMEOUT`.
 pub fn fetch_tickets(
-    secure: &Secure,
+    tls: &Arc<ClientConfig>,
+    quic: Option<&QuicClient>,
     tickets: u8,
     hosts: &BTreeMap<String, (SocketAddr, HttpVersion)>,
 ) -> io::Result<()> {
@@ -59,12 +63,12 @@ pub fn fetch_tickets(
     runtime.block_on(async {
         for (host, (address, version)) in hosts {
             let visit = async {
-                if let Some(quic) = secure.quic.as_ref().filter(|_| version.is_quic()) {
+                if let Some(quic) = quic.filter(|_| version.is_quic()) {
                     return quic.visit(host, *address, tickets.into()).await;
                 }
                 let socket = TcpStream::connect(address).await?;
                 SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-                let mut stream = connect(secure.tls.clone(), host, socket, |_| {})?;
+                let mut stream = connect(tls.clone(), host, socket, |_| {})?;
                 stream.handshake().await?;
                 stream.receive_tickets(tickets.into()).await
             };

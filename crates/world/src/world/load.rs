@@ -15,14 +15,13 @@ use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
-use rustls::ClientConfig;
 
 use super::{Servers, World, fault_injection, resolver};
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
 use crate::capture::{Capture, Packets};
 use crate::clients::tls::Secure;
-use crate::clients::{Loaded, Loading, Resolver, UserAgent};
+use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     BothEnds, ConnectionCounts, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan,
     LoadRecord, LookupRecord, OriginTlsRecord, ServerRecord, View,
@@ -101,7 +100,7 @@ impl<'a> World<'a> {
     fn visit(
         &self,
         expected: Expectation,
-        secure: ClientTls,
+        secure: Secure,
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
@@ -159,10 +158,7 @@ impl<'a> World<'a> {
         Ok(Some(cross))
     }
 
-    fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
-        let ClientTls { page: secure, lookups } = secure;
-        let names = self.job.network.names;
-        let resolver = resolver(self.job).map(|address| Resolver { address, names, tls: lookups });
+    fn loading(&self, expected: Expectation, secure: Secure) -> Loading<'_> {
         Loading {
             job: self.job,
             policy: &self.policy,
@@ -174,7 +170,7 @@ impl<'a> World<'a> {
             schemes: self.job.schemes(expected.tls),
             secure,
             tap: self.tap.as_ref(),
-            resolver,
+            resolver: resolver(self.job),
             log: self.servers.origins.log(),
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
             authority: self.servers.authority.as_ref(),
@@ -183,10 +179,10 @@ impl<'a> World<'a> {
     }
 
     /// Returns the built-in client's TLS settings, without session tickets. TLS reads the time from `clock`.
-    fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
+    fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<Secure, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
-        let Some(authority) = authority else { return Ok(ClientTls::default()) };
+        let Some(authority) = authority else { return Ok(Secure::default()) };
         let falls_back = self.job.client.h3_fallback_us.is_some();
         let versions = self.hosts.keys().map(|host| self.job.origins.http_of(host));
         let spoken = versions.map(|one| if falls_back { one.over_tcp().alpn() } else { one.alpn() });
@@ -205,8 +201,7 @@ impl<'a> World<'a> {
             Arc::new(config)
         });
         let quic = self.job.quic().filter(|_| expected.tls).map(quic).transpose()?;
-        let page = expected.tls.then(|| Secure { tls: Arc::new(config), quic });
-        Ok(ClientTls { page, lookups })
+        Ok(Secure { tls: expected.tls.then(|| Arc::new(config)), quic, lookups })
     }
 
     /// Returns the addresses of hosts whose Fast Open cookies the kernel has for these client addresses.
@@ -276,19 +271,10 @@ impl Servers {
     }
 }
 
-/// The built-in client's TLS settings for one load.
-#[derive(Clone, Default)]
-struct ClientTls {
-    /// Settings for the page's hosts; None in cleartext loads.
-    page: Option<Secure>,
-    /// Settings for the resolver; None if names are not looked up over TLS.
-    lookups: Option<Arc<ClientConfig>>,
-}
-
 pub(super) struct Prepared<'w, 'a> {
     pub(super) world: &'w World<'a>,
     pub(super) expected: Expectation,
-    secure: ClientTls,
+    secure: Secure,
     address: Addresses,
     /// The addresses of the hosts whose Fast Open cookies the client holds.
     pub(super) cookies: Vec<IpAddr>,

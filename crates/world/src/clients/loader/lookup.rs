@@ -25,7 +25,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use super::connection::{Report, Shared, open};
-use crate::clients::Resolver;
 use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
@@ -104,7 +103,8 @@ pub(super) struct Question {
 
 /// A stub resolver that sends all queries over one connection.
 pub(super) struct Stream {
-    pub(super) resolver: Resolver,
+    pub(super) resolver: SocketAddr,
+    pub(super) names: NameLookup,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -153,9 +153,9 @@ impl Stream {
     ) -> io::Result<()> {
         let stream = self.open().await?;
         let (answers, mut answered) = unbounded_channel();
-        let mut queries = match self.resolver.names {
-            NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver.address, answers).await?),
-            _ => Queries::over(stream, Version::of(self.resolver.address.ip()), answers),
+        let mut queries = match self.names {
+            NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver, answers).await?),
+            _ => Queries::over(stream, Version::of(self.resolver.ip()), answers),
         };
         let mut alarm = Alarm::new()?;
         loop {
@@ -197,13 +197,12 @@ impl Stream {
 
     /// Connects to the resolver. With TLS, also waits for the handshake, unless early data carries a query.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
-        let Resolver { address, tls, .. } = &self.resolver;
-        let (socket, opened) = open(*address, None, &self.shared).await?;
+        let (socket, opened) = open(self.resolver, None, &self.shared).await?;
         let _ = self.shared.reports.send(Report::Connected(None, opened));
-        let Some(config) = tls.clone() else { return Ok(Box::new(socket)) };
+        let Some(config) = self.shared.secure.lookups.clone() else { return Ok(Box::new(socket)) };
         let reports = self.shared.reports.clone();
         let secured = move |record| drop(reports.send(Report::Secured(None, record)));
-        let mut stream = connect(config, &address.ip().to_string(), socket, secured)?;
+        let mut stream = connect(config, &self.resolver.ip().to_string(), socket, secured)?;
         if !stream.offers_early_data() {
             stream.handshake().await?;
         }

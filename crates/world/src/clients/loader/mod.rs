@@ -27,7 +27,7 @@ use tokio::task::AbortHandle;
 use self::connection::{Connection, QueuedRequest, Report, Shared};
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
-use crate::clients::{Loaded, Loading, Resolver, UserAgent};
+use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
     ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, TlsRecord,
 };
@@ -40,15 +40,14 @@ pub struct Loader;
 impl UserAgent for Loader {
     /// Fetches session tickets from the resolver and the hosts that use TLS, without sending any request.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
-        let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
-            fetch_tickets(secure, loading.job.tls.tickets, servers).blame(Fault::World, "the earlier visit")
-        };
-        if let Some(Resolver { address, tls: Some(tls), .. }) = &loading.resolver {
-            let secure = Secure { tls: tls.clone(), quic: None };
-            let resolver = (address.ip().to_string(), (*address, HttpVersion::Http2));
-            fetch(&secure, &BTreeMap::from([resolver]))?;
+        let Secure { tls, quic, lookups } = &loading.secure;
+        let tickets = loading.job.tls.tickets;
+        let visiting = "the earlier visit";
+        if let Some((resolver, tls)) = loading.resolver.zip(lookups.as_ref()) {
+            let server = BTreeMap::from([(resolver.ip().to_string(), (resolver, HttpVersion::Http2))]);
+            fetch_tickets(tls, None, tickets, &server).blame(Fault::World, visiting)?;
         }
-        let Some(secure) = &loading.secure else { return Ok(()) };
+        let Some(tls) = tls else { return Ok(()) };
         let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
         let hosts = urls
             .filter(|url| url.is_encrypted(loading.schemes))
@@ -57,7 +56,7 @@ impl UserAgent for Loader {
                 (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
-        fetch(secure, &hosts)
+        fetch_tickets(tls, quic.as_ref(), tickets, &hosts).blame(Fault::World, visiting)
     }
 
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
@@ -95,7 +94,8 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             origins,
             shared: shared.clone(),
             first_port: first_port(loading.engine),
-            resolver: loading.resolver.clone(),
+            resolver: loading.resolver,
+            names: loading.job.network.names,
             questions: None,
             resolver_connection: ConnectionRecord::default(),
             addresses: BTreeMap::new(),
@@ -149,7 +149,8 @@ struct PageLoad {
     shared: Arc<Shared>,
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
-    resolver: Option<Resolver>,
+    resolver: Option<SocketAddr>,
+    names: NameLookup,
     /// Sends names to the task of the connection to the resolver; None before the first lookup, and over UDP.
     questions: Option<UnboundedSender<Question>>,
     /// The record of the connection to the resolver.
@@ -339,10 +340,11 @@ impl PageLoad {
 
     fn ask(&mut self, host: String, number: u16) {
         let shared = self.shared.clone();
-        let Some(resolver) = self.resolver.clone() else { return };
-        if !resolver.names.is_over_tcp() {
+        let Some(resolver) = self.resolver else { return };
+        let names = self.names;
+        if !names.is_over_tcp() {
             tokio::spawn(async move {
-                let lookup = look_up(resolver.address, host, number).await;
+                let lookup = look_up(resolver, host, number).await;
                 let _ = shared.reports.send(Report::LookedUp(lookup));
             });
             return;
@@ -351,14 +353,14 @@ impl PageLoad {
         let questions = self.questions.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
             self.resolver_connection = ConnectionRecord {
-                host: resolver.address.ip().to_string(),
-                port: resolver.address.port(),
+                host: resolver.ip().to_string(),
+                port: resolver.port(),
                 opened_ns: now,
-                multiplexed: resolver.names == NameLookup::Doh,
-                address: Some(resolver.address.ip()),
+                multiplexed: names == NameLookup::Doh,
+                address: Some(resolver.ip()),
                 ..ConnectionRecord::default()
             };
-            tokio::spawn(Stream { resolver, shared }.run(asked));
+            tokio::spawn(Stream { resolver, names, shared }.run(asked));
             questions
         });
         self.resolver_connection.requests += 1;

@@ -101,8 +101,7 @@ pub(super) struct Plaintext {
 /// The settings and tables that all connections of a page load share.
 pub(super) struct Shared {
     pub(super) fastopen: bool,
-    /// The TLS and QUIC settings; None in cleartext.
-    pub(super) secure: Option<Secure>,
+    pub(super) secure: Secure,
     pub(super) sockets: Arc<SocketTable>,
     pub(super) quic_table: Arc<QuicTable>,
     pub(super) reports: UnboundedSender<Report>,
@@ -130,22 +129,21 @@ impl Connection {
 
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
         let shared = self.shared.clone();
-        let secure = shared.secure.as_ref().filter(|_| self.encrypted);
-        if let Some(quic) = secure.and_then(|secure| secure.quic.clone()).filter(|_| self.version.is_quic()) {
+        if let Some(quic) = shared.secure.quic.clone().filter(|_| self.encrypted && self.version.is_quic()) {
             return http3::run(self, quic, requests).await;
         }
         let (socket, opened) = open(self.address, self.port, &shared).await?;
         // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(Some(self.id), opened));
-        let plaintext = match secure {
+        let plaintext = match shared.secure.tls.clone().filter(|_| self.encrypted) {
             None => {
                 let secured = watch::Sender::new(true).subscribe();
                 Plaintext { stream: Box::new(socket), secured, first: None }
             }
-            Some(Secure { tls, .. }) => {
+            Some(tls) => {
                 let connection = self.clone();
                 let secured = move |record| connection.report(Report::Secured(Some(connection.id), record));
-                let mut stream = connect(tls.clone(), &self.host, socket, secured)?;
+                let mut stream = connect(tls, &self.host, socket, secured)?;
                 let mut first = None;
                 if stream.offers_early_data() {
                     self.report(Report::Ready(self.id));
