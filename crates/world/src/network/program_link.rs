@@ -28,8 +28,6 @@ const BATCH: usize = 64;
 const SLICE_NS: u64 = 100_000;
 /// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
-/// Maximum number of frame buffers that are kept for reuse.
-const POOL: usize = 4096;
 
 enum Command {
     /// Send the packets that are due, discard the rest, and use this configuration.
@@ -49,8 +47,7 @@ impl Forwarder {
         let forward = move |commands, waker| {
             exact_timers();
             set_time_slice(SLICE_NS);
-            let pool = Pool(Vec::new());
-            Worker { client, origins, directions, commands, waker, timer, spin, pool }.run();
+            Worker { client, origins, directions, commands, waker, timer, spin }.run();
         };
         Ok(Self(Actor::start("forwarder", forward)?))
     }
@@ -72,23 +69,6 @@ struct Frame(Vec<u8>);
 impl Datagram for Frame {
     fn ip(&mut self) -> &mut [u8] {
         &mut self.0[ETHERNET_HEADER..]
-    }
-}
-
-struct Pool(Vec<Vec<u8>>);
-
-impl Pool {
-    fn copy(&mut self, frame: &[u8]) -> Frame {
-        let mut buffer = self.0.pop().unwrap_or_else(|| Vec::with_capacity(1600));
-        buffer.clear();
-        buffer.extend_from_slice(frame);
-        Frame(buffer)
-    }
-
-    fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.0.len() < POOL {
-            self.0.push(buffer);
-        }
     }
 }
 
@@ -122,12 +102,11 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Puts a frame on the link at time `at`, with an additional delay. A lost frame's buffer goes to `pool`.
-    fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
+    /// Puts a frame on the link at time `at`, with an additional delay.
+    fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
-        if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
-            pool.recycle(dropped.packet.0);
-        }
+        // The model counts the frames that it drops.
+        let _ = self.model.offer(at, bytes, extra_delay, frame);
     }
 
     /// Queues a middlebox's answer to a frame, to be sent back at `at`. Swaps the Ethernet addresses.
@@ -144,11 +123,11 @@ impl ForwardedDirection {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
-    /// Sends the frames that are due, and keeps their buffers in `pool`. Returns true if there were any.
-    fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
+    /// Sends the frames that are due. Returns true if there were any.
+    fn send_due(&mut self, socket: &PacketSocket) -> bool {
         let now = monotonic_ns();
         while let Some((at, frame)) = self.before.pop(now) {
-            self.enqueue(at, 0, frame, pool);
+            self.enqueue(at, 0, frame);
         }
         while let Some((due, frame)) = self.model.release(now) {
             self.late_ns.push(now - due);
@@ -157,10 +136,10 @@ impl ForwardedDirection {
         if self.due.is_empty() {
             return false;
         }
-        if socket.send(&mut self.due, |frame| pool.recycle(frame)).is_err() {
+        if socket.send(&mut self.due, drop).is_err() {
             // The interface may have been removed. Its packets are lost.
             self.overruns += self.due.len() as u32;
-            self.due.drain(..).for_each(|frame| pool.recycle(frame));
+            self.due.clear();
         }
         true
     }
@@ -212,7 +191,6 @@ struct Worker {
     waker: Arc<Waker>,
     timer: Timer,
     spin: Nanos,
-    pool: Pool,
 }
 
 impl Worker {
@@ -259,22 +237,22 @@ impl Worker {
         while let Some((at, answer)) = up.model.take_answer() {
             down.enqueue_answer(at, answer);
         }
-        let sent_down = down.send_due(&self.client, &mut self.pool);
-        let sent_up = up.send_due(&self.origins, &mut self.pool);
+        let sent_down = down.send_due(&self.client);
+        let sent_up = up.send_due(&self.origins);
         sent_down || sent_up
     }
 
     fn receive(&mut self) -> bool {
-        let Self { client, origins, directions: Directions { down, up, config }, pool, .. } = self;
+        let Self { client, origins, directions: Directions { down, up, config }, .. } = self;
         let header = |frame: &[u8]| frame.get(ETHERNET_HEADER..).and_then(Header::of);
         let from_client = client.receive(BATCH, |at, frame| {
             if let Some(header) = header(frame) {
-                up.enqueue(at, config.extra_delay_of(header.destination), pool.copy(frame), pool);
+                up.enqueue(at, config.extra_delay_of(header.destination), Frame(frame.to_vec()));
             }
         });
         let from_origins = origins.receive(BATCH, |at, frame| {
             if let Some(header) = header(frame) {
-                down.enqueue_at_host(at, config.extra_delay_of(header.source), pool.copy(frame));
+                down.enqueue_at_host(at, config.extra_delay_of(header.source), Frame(frame.to_vec()));
             }
         });
         from_client + from_origins > 0
