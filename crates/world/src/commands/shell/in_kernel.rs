@@ -21,13 +21,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::commands::conform::copy_folder;
-use crate::commands::shell::{view, write_failure};
+use crate::commands::shell::{Plan, view, write_failure};
 use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::init::{channel, prepare};
 use crate::virtual_kernel::{COMMAND_BYTES, use_bodies_copies};
-use crate::world::serve_commands::ServeCommand;
 use crate::world::{Ran, run_command};
 
 // Names of files in the folder shared with the host: session, standard streams and captured packets.
@@ -47,17 +46,13 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const LONGEST: Duration = Duration::from_secs(86_400);
 const TIMED_OUT: i32 = 124;
 
-/// A command to run in the virtual engine's kernel, with its environment and servers.
+/// A command to run in the virtual engine's kernel, with its environment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Session {
+    pub plan: Plan,
     pub command: Vec<OsString>,
     pub directory: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
-    pub servers: Vec<ServeCommand>,
-    /// Wall clock at the start, in seconds since 1970.
-    pub start_s: i64,
-    /// Folder whose files are copied to the host's folder of the same name when the command has ended.
-    pub output: Option<PathBuf>,
     /// True if standard output and error are the same file. They then share a pipe, to keep the order of
     /// writes.
     pub one_output: bool,
@@ -69,7 +64,7 @@ impl Session {
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
-            writable: self.output.iter().cloned().collect(),
+            writable: self.plan.output.iter().cloned().collect(),
             ..view(job, &self.command)
         }
     }
@@ -130,11 +125,12 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     use_bodies_copies(slice::from_mut(&mut job), channel);
     let session = fs::read(channel.join(SESSION)).blame(Fault::Machine, "reading the session")?;
     let session: Session = serde_json::from_slice(&session).map_err(|error| wrong(error.to_string()))?;
-    if let Some(folder) = &session.output {
+    let Plan { servers, output, start_s, .. } = &session.plan;
+    if let Some(folder) = output {
         fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
         mount_temporary(folder, Some(COMMAND_BYTES))?;
     }
-    begin_at(session.start_s)?;
+    begin_at(*start_s)?;
     let timed_out = limit_time().blame(Fault::Machine, "starting a thread")?;
     let pumps =
         redirect(channel, session.one_output).blame(Fault::Machine, "redirecting the standard streams")?;
@@ -144,8 +140,7 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     std::env::set_current_dir(directory).blame(Fault::Input, directory.display())?;
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let command = Invocation { words: &session.command, environment: Some(&session.environment) };
-    let Ran { packets, failed_servers, .. } =
-        run_command(&job, Engine::Virtual, &session.servers, command, report)?;
+    let Ran { packets, failed_servers, .. } = run_command(&job, Engine::Virtual, servers, command, report)?;
     let timed_out = timed_out.load(Ordering::Relaxed);
     // The copying ends when no process holds the pipes open: neither processes that the command left running
     // nor, if the command did not start, this process.
@@ -162,7 +157,7 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     if !failed_servers.is_empty() && !timed_out {
         write_record(Record::ServersFailed { servers: failed_servers })?;
     }
-    if let Some(folder) = &session.output {
+    if let Some(folder) = output {
         bring_back(folder)?;
     }
     copied.blame(Fault::Machine, "output of the command")?;

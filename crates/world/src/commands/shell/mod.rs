@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use fastopen_intercept::{Invocation, Record, adopt, write_line};
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{namespace, process};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::commands::shell::in_kernel::Session;
@@ -33,9 +33,9 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (package uidmap)";
 
 /// The emulated network for a command, as the Python program describes it.
-#[derive(Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plan {
+pub struct Plan {
     job: Box<RawValue>,
     servers: Vec<ServeCommand>,
     /// Open descriptor to which captured packets are written; None if the job captures no packets.
@@ -143,18 +143,15 @@ fn run_on(
 ) -> Result<i32, Failure> {
     process::die_with_parent()?;
     process::unblock_signals()?;
-    let Plan { job: text, servers, output, start_s, .. } = plan;
     let session = Session {
+        plan,
         command: command.to_vec(),
         directory: std::env::current_dir().blame(Fault::Input, "the working directory")?,
         environment: std::env::vars_os().collect(),
-        servers,
-        start_s,
-        output,
         one_output: same_file(&io::stdout(), &io::stderr()).unwrap_or_default(),
     };
     let task = Task::command(job, &session, packets);
-    virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut &*report, |failure| {
+    virtual_kernel::run(kernel, session.plan.job.get().as_bytes(), &task, &mut &*report, |failure| {
         write_failure(failure, report)
     })
 }
