@@ -32,7 +32,8 @@ pub type Packets = (Vec<u8>, u32);
 pub struct Capture {
     client: RefCell<Tap>,
     origins: RefCell<Tap>,
-    keys: Arc<KeyLines>,
+    /// The collector to which the origins must write the secrets of their TLS connections.
+    pub keys: Arc<KeyLines>,
 }
 
 impl Capture {
@@ -40,11 +41,6 @@ impl Capture {
     pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
         let tap = |end| Topology::tap(end, frames).map(RefCell::new);
         Ok(Self { client: tap(&topology.client)?, origins: tap(&topology.origins)?, keys: Arc::default() })
-    }
-
-    /// Returns the collector to which the origins must write the secrets of their TLS connections.
-    pub fn keys(&self) -> Arc<KeyLines> {
-        self.keys.clone()
     }
 
     /// Discards earlier packets and TLS secrets. Call this when a page load begins.

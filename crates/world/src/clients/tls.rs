@@ -73,11 +73,7 @@ pub fn fetch_tickets(
                 stream.receive_tickets(tickets.into()).await
             };
             let failed = |error| io::Error::other(format!("fetching session tickets from {host}: {error}"));
-            timeout(VISIT_TIMEOUT, visit)
-                .await
-                .map_err(io::Error::from)
-                .and_then(|visited| visited)
-                .map_err(failed)?;
+            timeout(VISIT_TIMEOUT, visit).await.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
         }
         Ok(())
     })

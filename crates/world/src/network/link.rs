@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::contract::{Engine, Fault, LinkKind, LinkRecord};
+use crate::contract::{Engine, Fault, LinkRecord};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 use crate::network::kernel_link::Routers;
@@ -27,13 +27,6 @@ impl Link {
         let (client, origins) = topology.packet_sockets()?;
         let forwarder = Forwarder::start(client, origins, engine::spin_ns(engine));
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
-    }
-
-    pub fn kind(&self) -> LinkKind {
-        match self {
-            Self::Program(_) => LinkKind::Program,
-            Self::Kernel(_) => LinkKind::Kernel,
-        }
     }
 
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.

@@ -163,8 +163,8 @@ impl<'a> World<'a> {
         let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
         let capture = job.packets.then(|| Capture::start(frames, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
-        let keys = capture.as_ref().map(Capture::keys);
-        let servers = Servers::start(job, &hosts, serve, &network.topology, keys.as_ref(), core.as_ref())?;
+        let keys = capture.as_ref().map(|capture| &capture.keys);
+        let servers = Servers::start(job, &hosts, serve, &network.topology, keys, core.as_ref())?;
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         // Loads use the client addresses from number 1 on, and transactions use the next ones.
@@ -187,7 +187,7 @@ impl<'a> World<'a> {
 
     /// Measures the emulated network, whose construction began at `started`. Returns the network's record.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
-        let Network { topology, link, asked, .. } = &self.network;
+        let Network { kind, topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
         let routes = measure::tcp_settings(topology)?;
         let measurable = asked.measurable();
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
             job: self.job.id.clone(),
             contract: VERSION,
             engine: self.engine,
-            link: link.kind(),
+            link: *kind,
             kernel: sysctl::get("kernel.osrelease")?,
             program: env!("CARGO_PKG_VERSION").into(),
             hosts: self.hosts.iter().map(|(host, one)| (host.clone(), one.preferred)).collect(),
@@ -267,6 +267,7 @@ impl<'a> World<'a> {
 
 /// The link and the network namespaces that it connects. Fields drop in this order: the link first.
 struct Network {
+    kind: LinkKind,
     link: Link,
     /// The link that the job requests.
     asked: LinkConfig,
@@ -308,7 +309,7 @@ impl Network {
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
         let counters = topology.at_both_ends(CounterFiles::open)?;
-        Ok(Self { link, asked, cookies, counters, topology })
+        Ok(Self { kind, link, asked, cookies, counters, topology })
     }
 }
 
