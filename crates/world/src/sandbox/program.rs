@@ -7,14 +7,15 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 
 use fastopen_intercept::{Started, Watch};
-use fastopen_netns::namespace::scratch;
+use fastopen_netns::namespace::{NetNs, scratch};
 use fastopen_netns::process::end_all_others;
 use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
 
 use crate::contract::Fault;
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 
 /// The environment variables of programs, in addition to `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
@@ -87,6 +88,19 @@ impl Home {
         let folder = self.folder.clone();
         move || protect_files(&folder).and_then(|()| restrict_sockets(isolated))
     }
+}
+
+/// Calls `start` in a new thread, in a network namespace. `start` may restrict the thread, and thereby the
+/// program that it starts.
+pub fn start_in<T: Send>(
+    namespace: &NetNs,
+    start: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let enter_and_start = || namespace.enter().map_err(Failure::from).and_then(|()| start());
+        let thread = thread::Builder::new().name("server".into()).spawn_scoped(scope, enter_and_start);
+        thread.blame(Fault::Machine, "starting a thread")?.join().expect("starting a program does not panic")
+    })
 }
 
 /// A running program. Dropping this value kills it and, if this process is PID 1, all other processes.

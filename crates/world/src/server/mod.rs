@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use fastopen_replay::origins::ServedResource;
 pub use self::sockets::{Listening, ServerSockets};
 use crate::contract::{Fault, Job, OriginSettings};
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Home, Program, SERVER_LINES, how_ended};
+use crate::sandbox::program::{Home, Program, SERVER_LINES, how_ended, start_in};
 
 /// The port on which an external server must listen at its hosts' addresses, whatever the ports in the URLs.
 pub const PORT: u16 = 80;
@@ -88,7 +87,15 @@ impl Server {
         let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output.file()?)));
         let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;
         command.stdout(stdout);
-        let (child, watch) = spawn(command, namespace, &home, job)?;
+        let isolated = job.client.isolate;
+        let (child, watch) = start_in(namespace, || {
+            if job.origins.upstream_tfo {
+                let Started { child, watch, .. } = home.start(command, None, isolated, "origins.server")?;
+                return Ok((child, Some(watch)));
+            }
+            home.restrictions(isolated)()?;
+            Ok((command.spawn().blame(Fault::Machine, "origins.server: starting it")?, None))
+        })?;
         let path = Path::new(&words[0]);
         let own = hosts.iter().filter(|(host, _)| job.origins.is_served(host));
         let server = Self {
@@ -164,28 +171,4 @@ impl Server {
         let remedy = if refused { MAY_WRITE } else { "" };
         format!("the server {} {what}{words}{remedy}", self.name)
     }
-}
-
-/// Starts an external server. The [`Watch`] enables Fast Open on its connections, if the job requests this.
-fn spawn(
-    mut command: Command,
-    namespace: &NetNs,
-    home: &Home,
-    job: &Job,
-) -> Result<(Child, Option<Watch>), Failure> {
-    let isolated = job.client.isolate;
-    let start = || {
-        namespace.enter()?;
-        if job.origins.upstream_tfo {
-            let Started { child, watch, .. } = home.start(command, None, isolated, "origins.server")?;
-            return Ok((child, Some(watch)));
-        }
-        home.restrictions(isolated)()?;
-        Ok((command.spawn().blame(Fault::Machine, "origins.server: starting it")?, None))
-    };
-    // A new thread, because the restrictions also apply to the thread that starts the server.
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("server".into()).spawn_scoped(scope, start);
-        thread.blame(Fault::Machine, "starting a thread")?.join().expect("starting a server does not panic")
-    })
 }

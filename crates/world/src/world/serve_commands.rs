@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{Output, SERVER_LINES, how_ended};
+use crate::sandbox::program::{Output, SERVER_LINES, how_ended, start_in};
 use crate::server::{START_INTERVAL, START_TIMEOUT};
 
 /// Files that list the sockets of the reading thread's network namespace, each followed by the state in which
@@ -107,20 +107,15 @@ fn start(
         confine(&mut command);
     }
     let before = sockets(origins)?;
-    let namespace = origins.clone();
-    // In a separate thread, because a thread cannot lift its restrictions again.
-    let spawn = move || {
-        namespace.enter()?;
+    let spawned = start_in(origins, || {
         if isolated {
             protect_settings()?;
             restrict_sockets(true)?;
         }
         command.spawn().blame(Fault::Input, format!("starting {}", command.get_program().to_string_lossy()))
-    };
-    let thread = thread::Builder::new().name("server".into()).spawn(spawn);
-    let spawned = thread.blame(Fault::Machine, "starting a thread")?.join().expect("spawning does not panic");
-    let failed = |how: &str, output: &Output| Failure::new(Fault::Input, described(host, how, output));
-    let process = spawned.map_err(|failure| failed(&failure.message, &output))?;
+    });
+    let process = spawned
+        .map_err(|failure| Failure { message: described(host, &failure.message, &output), ..failure })?;
     let mut running = Running { host: host.to_owned(), process, status: None, output };
     let started = Instant::now();
     // In virtual time this timeout does not run while the server computes.
@@ -130,7 +125,7 @@ fn start(
         }
         if started.elapsed() >= START_TIMEOUT {
             let how = format!("listens on no port after {} s", START_TIMEOUT.as_secs());
-            return Err(failed(&how, &running.output));
+            return Err(Failure::new(Fault::Input, described(host, &how, &running.output)));
         }
         thread::sleep(START_INTERVAL);
     }
