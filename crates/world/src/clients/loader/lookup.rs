@@ -26,20 +26,14 @@ use tokio::task::AbortHandle;
 
 use super::connection::{Report, Shared, open};
 use crate::clients::tls::connect;
-use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
+use crate::contract::{LOOKUP_TIMEOUT, LookupRecord, NameLookup};
 
 const QUERIES_MAX: u16 = 2;
 /// Maximum size in bytes of the answer to a DNS query without EDNS (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
-/// A finished DNS lookup, with times in nanoseconds of the monotonic clock.
-pub(super) struct Lookup {
-    pub(super) host: String,
-    pub(super) asked_ns: u64,
-    pub(super) answered_ns: u64,
-    pub(super) queries: usize,
-    pub(super) outcome: Result<IpAddr, String>,
-}
+/// A finished DNS lookup: its record, with times on the monotonic clock, and the address; None if it failed.
+pub(super) type Lookup = (LookupRecord, Option<IpAddr>);
 
 /// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
 pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
@@ -63,24 +57,27 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
         Ok(None)
     };
     let outcome = asked.await;
-    Lookup::ended(host, asked_ns, queries, outcome)
+    ended(host, asked_ns, queries, outcome)
 }
 
-impl Lookup {
-    /// Returns the result of a lookup of `host` that ends now. `outcome` is `Ok(None)` after a timeout.
-    fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
-        let outcome = match outcome {
-            Ok(Some(Answer::Address(address))) => Ok(address),
-            Ok(Some(Answer::NoName)) => Err(format!("{host}: name or service not known (NXDOMAIN)")),
-            Ok(Some(Answer::Failed)) => Err(format!("{host}: the resolver failed")),
-            Ok(None) => Err(format!(
-                "{host}: temporary failure in name resolution (no answer to {QUERIES_MAX} queries in {} s)",
-                LOOKUP_TIMEOUT.as_secs() * u64::from(QUERIES_MAX)
-            )),
-            Err(error) => Err(format!("{host}: {error}")),
-        };
-        Self { host, asked_ns, answered_ns: monotonic_ns(), queries, outcome }
-    }
+/// Returns the result of a lookup of `host` that ends now. `outcome` is `Ok(None)` after a timeout.
+fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Lookup {
+    let failed = match outcome {
+        Ok(Some(Answer::Address(address))) => {
+            let answered_ns = Some(monotonic_ns());
+            let record = LookupRecord { host, asked_ns, answered_ns, queries, ..LookupRecord::default() };
+            return (record, Some(address));
+        }
+        Ok(Some(Answer::NoName)) => "name or service not known (NXDOMAIN)".to_owned(),
+        Ok(Some(Answer::Failed)) => "the resolver failed".to_owned(),
+        Ok(None) => format!(
+            "temporary failure in name resolution (no answer to {QUERIES_MAX} queries in {} s)",
+            LOOKUP_TIMEOUT.as_secs() * u64::from(QUERIES_MAX)
+        ),
+        Err(error) => error.to_string(),
+    };
+    let error = Some(format!("{host}: {failed}"));
+    (LookupRecord { host, asked_ns, queries, error, ..LookupRecord::default() }, None)
 }
 
 async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
@@ -211,7 +208,7 @@ impl Stream {
 
     fn report(&self, one: Pending, outcome: io::Result<Option<Answer>>) {
         let Pending { host, asked_ns, queries, .. } = one;
-        let lookup = Lookup::ended(host, asked_ns, queries, outcome);
+        let lookup = ended(host, asked_ns, queries, outcome);
         let _ = self.shared.reports.send(Report::LookedUp(lookup));
     }
 }

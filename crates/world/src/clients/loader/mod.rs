@@ -366,33 +366,28 @@ impl PageLoad {
         self.resolver_connection.requests += 1;
         let question = Question { host, number, asked_ns: monotonic_ns() };
         if let Err(SendError(Question { host, asked_ns, .. })) = questions.send(question) {
-            let outcome = Err(format!("{host}: the connection to the resolver has failed"));
-            self.looked_up(Lookup { host, asked_ns, answered_ns: asked_ns, queries: 0, outcome });
+            let error = Some(format!("{host}: the connection to the resolver has failed"));
+            self.looked_up((LookupRecord { host, asked_ns, error, ..LookupRecord::default() }, None));
         }
     }
 
     /// Records a finished lookup. Opens the connections that waited for it, or marks them as failed.
-    fn looked_up(&mut self, lookup: Lookup) {
-        let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
-        if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == host) {
-            record.asked_ns = asked_ns.saturating_sub(self.loaded.start_ns);
-            record.answered_ns = outcome.is_ok().then(|| answered_ns.saturating_sub(self.loaded.start_ns));
-            record.queries = queries;
-            record.error = outcome.as_ref().err().cloned();
+    fn looked_up(&mut self, (lookup, address): Lookup) {
+        let known = address.map_or(LookupState::Failed, LookupState::Known);
+        let asked = self.addresses.insert(lookup.host.clone(), known);
+        if lookup.error.is_some() {
+            self.connection_error.clone_from(&lookup.error);
         }
-        let known = outcome.as_ref().map_or(LookupState::Failed, |address| LookupState::Known(*address));
-        let Some(LookupState::Asked(waiting)) = self.addresses.insert(host, known) else { return };
-        match outcome {
-            Ok(address) => {
-                for one in waiting {
-                    self.connect(one, Some(address));
-                }
-            }
-            Err(error) => {
-                self.connection_error = Some(error);
-                for (connection, _) in waiting {
-                    self.fail(connection.id);
-                }
+        let since_start = |at: u64| at.saturating_sub(self.loaded.start_ns);
+        let (asked_ns, answered_ns) = (since_start(lookup.asked_ns), lookup.answered_ns.map(since_start));
+        if let Some(record) = self.loaded.lookups.iter_mut().find(|record| record.host == lookup.host) {
+            *record = LookupRecord { asked_ns, answered_ns, ..lookup };
+        }
+        let Some(LookupState::Asked(waiting)) = asked else { return };
+        for one in waiting {
+            match address {
+                Some(_) => self.connect(one, address),
+                None => self.fail(one.0.id),
             }
         }
     }
