@@ -6,10 +6,8 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastopen_intercept::{Invocation, Record, write_line};
 use fastopen_netns::init::{self, write_back};
@@ -131,7 +129,12 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
         mount_temporary(folder, Some(COMMAND_BYTES))?;
     }
     begin_at(*start_s)?;
-    let timed_out = limit_time().blame(Fault::Machine, "starting a thread")?;
+    let started = Instant::now();
+    let kill_late = || {
+        thread::sleep(LONGEST);
+        process::kill_all_others();
+    };
+    thread::Builder::new().spawn(kill_late).blame(Fault::Machine, "starting a thread")?;
     let pumps =
         redirect(channel, session.one_output).blame(Fault::Machine, "redirecting the standard streams")?;
     // An isolated command may be unable to see its working directory.
@@ -141,7 +144,7 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let command = Invocation { words: &session.command, environment: Some(&session.environment) };
     let Ran { packets, failed_servers, .. } = run_command(&job, Engine::Virtual, servers, command, report)?;
-    let timed_out = timed_out.load(Ordering::Relaxed);
+    let timed_out = started.elapsed() >= LONGEST;
     // The copying ends when no process holds the pipes open: neither processes that the command left running
     // nor, if the command did not start, this process.
     process::end_all_others();
@@ -167,18 +170,6 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     } else {
         Record::Done
     })
-}
-
-fn limit_time() -> io::Result<Arc<AtomicBool>> {
-    let timed_out = Arc::new(AtomicBool::new(false));
-    let flag = timed_out.clone();
-    let wait = move || {
-        thread::sleep(LONGEST);
-        flag.store(true, Ordering::Relaxed);
-        process::kill_all_others();
-    };
-    thread::Builder::new().name("time".into()).spawn(wait)?;
-    Ok(timed_out)
 }
 
 /// Connects standard input to a file in the folder `channel`, and standard output and error to pipes. The
