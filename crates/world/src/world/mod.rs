@@ -49,9 +49,6 @@ use crate::server::{self, Server};
 use crate::world::serve_commands::ServeCommand;
 use crate::world::site::{SyntheticPages, site};
 
-/// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher address numbers.
-const HOSTS: usize = 60_000;
-
 /// Maximum number of attempts to measure the requested network before the job fails.
 const MEASUREMENTS: u32 = 5;
 
@@ -157,10 +154,10 @@ impl<'a> World<'a> {
         // In real time, the total memory of a command of `fastopen shell` is not limited.
         let guarded = engine == Engine::Host && job.is_foreign() && serve.is_none();
         let serve = serve.unwrap_or_default();
-        let hosts = assign_addresses(job, serve)?;
+        let hosts = assign_addresses(job, serve);
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
-        let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
+        let network = Network::build(job, engine, link_config(job, &hosts), core.as_ref())?;
         let capture = job.packets.then(|| Capture::start(frames, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(|capture| &capture.keys);
@@ -397,29 +394,27 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-fn assign_addresses(job: &Job, serve: &[ServeCommand]) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
+/// Assigns addresses to the hosts. A page has at most 10,000 hosts, because the contract limits its resources.
+/// Probes, cross traffic and the resolver have address numbers from 64,000 on.
+fn assign_addresses(job: &Job, serve: &[ServeCommand]) -> BTreeMap<String, ip::Addresses> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
     for host in of_page.chain(serve.iter().map(|command| command.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
         hosts.entry(host).or_insert_with(|| origin_addresses(job.network.ip, number as u16));
     }
-    if hosts.len() > HOSTS {
-        let message = format!("page.resources: {} hosts, at most {HOSTS}", hosts.len());
-        return Err(Failure::new(Fault::Input, message));
-    }
-    Ok(hosts)
+    hosts
 }
 
-fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<LinkConfig, Failure> {
+fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> LinkConfig {
     let asked_rtt = job.network.rtt_us * 1000;
     // The link has the smaller of the RTTs to origins and resolver. The difference is added behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has its own seed, derived from the job's seed.
-    let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
-    let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
-    let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
+    let checked = "`Job::read` has checked both directions";
+    let down = job.network.down.model("down", rtt - rtt / 2, job.seed).expect(checked);
+    let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).expect(checked);
     let mut extra_delay = vec![0; hosts.len()];
     for (host, extra_us) in &job.network.host_extra_rtt_us {
         let number = hosts.get(host).and_then(|one| origin_number(one.preferred));
@@ -428,7 +423,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
         }
     }
     let (origins_delay, resolver_delay) = ((asked_rtt - rtt) / 2, (resolver_rtt - rtt) / 2);
-    Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
+    LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) }
 }
 
 /// Returns the middlebox's behaviour, and the addresses of the hosts that it affects (None: all addresses).
