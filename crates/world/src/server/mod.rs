@@ -141,15 +141,15 @@ impl Server {
     /// after the server's start to tolerate the problem, and a description of the problem.
     fn problem(&self) -> Result<Option<(Duration, String)>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
-        let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));
+        let here = |host: &IpAddr| listening.iter().any(|one| one.at.port() == PORT && one.accepts(*host));
         let missing: Vec<_> = self.hosts.iter().filter(|(_, address)| !here(address)).collect();
         let Some((host, address)) = missing.first() else { return Ok(None) };
         let ended = self.program.borrow_mut().0.try_wait().blame(Fault::Machine, "waiting for the server")?;
-        let elsewhere: Vec<_> = listening.iter().filter(|one| one.port != UPSTREAM_PORT).collect();
+        let elsewhere: Vec<_> = listening.iter().filter(|one| one.at.port() != UPSTREAM_PORT).collect();
         Ok(Some(match ended {
             Some(status) if !status.success() => (Duration::ZERO, how_ended(status)),
             _ if !elsewhere.is_empty() => {
-                let places: Vec<_> = elsewhere.iter().map(ToString::to_string).collect();
+                let places: Vec<_> = elsewhere.iter().map(|one| one.at.to_string()).collect();
                 let wanted = if missing.len() == self.hosts.len() {
                     format!("not on port {PORT} of the page's hosts")
                 } else {

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -21,12 +20,11 @@ use super::{INTERVAL, PORT};
 /// Maximum time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The address and port of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A listener.
+#[derive(Debug, Clone, Copy)]
 pub struct Listening {
-    /// The address; `0.0.0.0` or `::` if the listener accepts connections to any address.
-    pub address: IpAddr,
-    pub port: u16,
+    /// The address (`0.0.0.0` or `::` if the listener accepts connections to any address) and the port.
+    pub at: SocketAddr,
     inode: u32,
 }
 
@@ -34,14 +32,8 @@ impl Listening {
     /// Returns true if the listener accepts connections to this address.
     pub fn accepts(&self, address: IpAddr) -> bool {
         // `::` also accepts IPv4, unless the program has set IPV6_V6ONLY.
-        let takes_any = self.address.is_unspecified() && (self.address.is_ipv6() || address.is_ipv4());
-        takes_any || self.address == address
-    }
-}
-
-impl fmt::Display for Listening {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SocketAddr::new(self.address, self.port).fmt(to)
+        let own = self.at.ip();
+        own == address || own.is_unspecified() && (own.is_ipv6() || address.is_ipv4())
     }
 }
 
@@ -68,8 +60,7 @@ impl ServerSockets {
     pub fn listening(&self) -> Result<Vec<Listening>> {
         let listening = |report: SocketReport| {
             let Outcome::Known(info) = report.outcome else { return None };
-            let SocketReport { local, inode, .. } = report;
-            (info.state == LISTEN).then(|| Listening { address: local.ip(), port: local.port(), inode })
+            (info.state == LISTEN).then_some(Listening { at: report.local, inode: report.inode })
         };
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
@@ -78,10 +69,10 @@ impl ServerSockets {
     /// smallest maximum if there are several listeners, and None if the maximum of a listener cannot be read.
     pub fn queues(&self) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
-        for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
+        for one in self.listening()?.into_iter().filter(|one| one.at.port() == PORT) {
             let socket = socket_of_inode(one.inode);
             let queue = socket.and_then(|socket| tcp::fastopen_queue(socket).ok()?.try_into().ok());
-            let least = queues.entry(one.address).or_insert(queue);
+            let least = queues.entry(one.at.ip()).or_insert(queue);
             *least = (*least).min(queue);
         }
         Ok(queues)
@@ -89,7 +80,7 @@ impl ServerSockets {
 
     /// Gives a Fast Open queue of maximum length `queue` to each listener on [`PORT`] that has none.
     pub fn set_missing_queues(&self, queue: u16) -> Result<()> {
-        for one in self.listening()?.into_iter().filter(|one| one.port == PORT) {
+        for one in self.listening()?.into_iter().filter(|one| one.at.port() == PORT) {
             let set = || {
                 let socket = socket_of_inode(one.inode).ok_or(io::ErrorKind::NotFound)?;
                 if tcp::fastopen_queue(&socket)? == 0 {
@@ -97,7 +88,7 @@ impl ServerSockets {
                 }
                 Ok::<_, io::Error>(())
             };
-            set().map_err(|error| Error::other(format!("the listener on {one}"), error))?;
+            set().map_err(|error| Error::other(format!("the listener on {}", one.at), error))?;
         }
         Ok(())
     }

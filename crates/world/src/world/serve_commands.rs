@@ -1,7 +1,6 @@
 //! Starts the servers to which a command in the emulated network connects (`fastopen shell --serve`).
 
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -9,6 +8,7 @@ use std::time::Instant;
 
 use fastopen_intercept::Invocation;
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::process::kill_group;
 use fastopen_netns::sandbox::{confine, protect_settings, restrict_sockets};
@@ -17,16 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Output, SERVER_LINES, how_ended, start_in};
-use crate::server::{START_INTERVAL, START_TIMEOUT};
-
-/// Files that list the sockets of the reading thread's network namespace, each followed by the state in which
-/// a socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
-const SOCKETS: [(&str, Option<&str>); 4] = [
-    ("/proc/thread-self/net/tcp", Some("0A")),
-    ("/proc/thread-self/net/tcp6", Some("0A")),
-    ("/proc/thread-self/net/udp", None),
-    ("/proc/thread-self/net/udp6", None),
-];
+use crate::server::{START_INTERVAL, START_TIMEOUT, ServerSockets};
 
 /// A program that serves a host of the emulated network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -132,12 +123,9 @@ fn start(
     Ok(running)
 }
 
-/// Returns the number of sockets in a network namespace that wait for clients.
-fn sockets(namespace: &NetNs) -> Result<usize, Failure> {
-    let count = |(path, state): &(&str, Option<&str>)| {
-        let table = fs::read_to_string(path).unwrap_or_default();
-        let waits = |line: &&str| state.is_none_or(|state| line.split_whitespace().nth(3) == Some(state));
-        table.lines().skip(1).filter(waits).count()
-    };
-    Ok(namespace.run(|| Ok(SOCKETS.iter().map(count).sum()))?)
+/// Returns the number of sockets in a network namespace that wait for clients: TCP listeners and UDP sockets.
+fn sockets(namespace: &NetNs) -> Result<u64, Failure> {
+    let listening = ServerSockets::observe(namespace.clone(), false).map(|sockets| sockets.listening());
+    let listeners = listening.blame(Fault::Machine, "listing sockets")??.len();
+    Ok(listeners as u64 + namespace.run(CounterFiles::open)?.udp_sockets()?)
 }

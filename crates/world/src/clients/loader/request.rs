@@ -18,10 +18,8 @@ impl Loading<'_> {
         let mut request = Request::new(SizedBody::default().and_filler(resource.request_body_bytes));
         let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
-        // Page validation has checked method and target. If hyper refuses the target, `/` is requested (404).
-        if let Ok(method) = resource.method.parse() {
-            *request.method_mut() = method;
-        }
+        *request.method_mut() = resource.method.parse().expect("page validation has checked the method");
+        // Page validation has checked the target, too. If hyper refuses it, `/` is requested (404).
         if let Ok(target) = resource.url.target().parse() {
             *request.uri_mut() = target;
         }
