@@ -47,9 +47,6 @@ const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// (`net.ipv4.tcp_wmem`), some 2,900 frames, so it never fills the ring, however late the forwarder is.
 const RING_FRAMES: u32 = 4096;
 
-/// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`), as four 32-bit words.
-pub type CookieKey = [u32; 4];
-
 /// The use of Fast Open by the client and the origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
@@ -253,8 +250,9 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the origins' Fast Open cookie keys. The first key generates cookies; all keys accept them.
-    pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
+    /// Sets the origins' Fast Open cookie keys (four 32-bit words). The first key generates cookies; all keys
+    /// accept them.
+    pub fn set_cookie_keys(&self, keys: &[[u32; 4]]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
     }

@@ -146,20 +146,16 @@ impl<'a> HeadPadder<'a> {
         if by_user {
             url.clone_into(&mut self.page);
         }
-        let mode = match kind {
-            "Document" => "navigate",
-            "Font" | "XHR" | "Fetch" => "cors",
-            _ => "no-cors",
-        };
-        let destination = match kind {
-            "Document" if by_user => "document",
-            "Document" => "iframe",
-            "Stylesheet" => "style",
-            "Script" => "script",
-            "Font" => "font",
-            "Image" => "image",
-            "Media" => "video",
-            _ => "empty",
+        let (mode, destination) = match kind {
+            "Document" if by_user => ("navigate", "document"),
+            "Document" => ("navigate", "iframe"),
+            "Stylesheet" => ("no-cors", "style"),
+            "Script" => ("no-cors", "script"),
+            "Font" => ("cors", "font"),
+            "Image" => ("no-cors", "image"),
+            "Media" => ("no-cors", "video"),
+            "XHR" | "Fetch" => ("cors", "empty"),
+            _ => ("no-cors", "empty"),
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
