@@ -43,11 +43,12 @@ impl Forwarder {
     /// `spin` nanoseconds before a packet is due, the thread polls the clock instead of sleeping, which is
     /// more exact. `spin` must be 0 in virtual time, which advances only while all threads sleep.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
-        let (directions, timer) = (Directions::new(LinkConfig::default()), Timer::new()?);
+        let (config, timer) = (LinkConfig::default(), Timer::new()?);
+        let (down, up) = directions(&config);
         let forward = move |commands, waker| {
             exact_timers();
             set_time_slice(SLICE_NS);
-            Worker { client, origins, directions, commands, waker, timer, spin }.run();
+            Worker { client, origins, down, up, config, commands, waker, timer, spin }.run();
         };
         Ok(Self(Actor::start("forwarder", forward)?))
     }
@@ -169,24 +170,18 @@ impl ForwardedDirection {
     }
 }
 
-struct Directions {
-    down: ForwardedDirection,
-    up: ForwardedDirection,
-    config: LinkConfig,
-}
-
-impl Directions {
-    fn new(config: LinkConfig) -> Self {
-        // A rate trace starts at the time of the configuration, so that compared loads have the same link.
-        let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
-        Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
-    }
+/// Returns the directions down and up. A rate trace starts now, so that compared loads have the same link.
+fn directions(config: &LinkConfig) -> (ForwardedDirection, ForwardedDirection) {
+    let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
+    (ForwardedDirection::new(down), ForwardedDirection::new(up))
 }
 
 struct Worker {
     client: PacketSocket,
     origins: PacketSocket,
-    directions: Directions,
+    down: ForwardedDirection,
+    up: ForwardedDirection,
+    config: LinkConfig,
     commands: Receiver<Command>,
     waker: Arc<Waker>,
     timer: Timer,
@@ -210,14 +205,14 @@ impl Worker {
             match self.commands.try_recv() {
                 Ok(Command::Configure(config, reply)) => {
                     self.flush();
-                    self.directions = Directions::new(*config);
+                    (self.down, self.up) = directions(&config);
+                    self.config = *config;
                     let _ = reply.send(());
                 }
                 Ok(Command::Report(reply)) => {
-                    self.directions.up.overruns += self.client.take_overruns().unwrap_or(0);
-                    self.directions.down.overruns += self.origins.take_overruns().unwrap_or(0);
-                    let (down, up) = (self.directions.down.report(), self.directions.up.report());
-                    let _ = reply.send(LinkRecord { down, up });
+                    self.up.overruns += self.client.take_overruns().unwrap_or(0);
+                    self.down.overruns += self.origins.take_overruns().unwrap_or(0);
+                    let _ = reply.send(LinkRecord { down: self.down.report(), up: self.up.report() });
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -233,17 +228,16 @@ impl Worker {
     }
 
     fn send_due(&mut self) -> bool {
-        let Directions { down, up, .. } = &mut self.directions;
-        while let Some((at, answer)) = up.model.take_answer() {
-            down.enqueue_answer(at, answer);
+        while let Some((at, answer)) = self.up.model.take_answer() {
+            self.down.enqueue_answer(at, answer);
         }
-        let sent_down = down.send_due(&self.client);
-        let sent_up = up.send_due(&self.origins);
+        let sent_down = self.down.send_due(&self.client);
+        let sent_up = self.up.send_due(&self.origins);
         sent_down || sent_up
     }
 
     fn receive(&mut self) -> bool {
-        let Self { client, origins, directions: Directions { down, up, config }, .. } = self;
+        let Self { client, origins, down, up, config, .. } = self;
         let header = |frame: &[u8]| frame.get(ETHERNET_HEADER..).and_then(Header::of);
         let from_client = client.receive(BATCH, |at, frame| {
             if let Some(header) = header(frame) {
@@ -259,8 +253,7 @@ impl Worker {
     }
 
     fn wait(&mut self) {
-        let Directions { down, up, .. } = &self.directions;
-        let next = down.next_due().into_iter().chain(up.next_due()).min();
+        let next = self.down.next_due().into_iter().chain(self.up.next_due()).min();
         let now = monotonic_ns();
         let left = next.map(|due| due.saturating_sub(now));
         match left {
