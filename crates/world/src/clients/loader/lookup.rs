@@ -22,7 +22,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use tokio::io::WriteHalf;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use super::connection::{Report, Shared, open};
 use crate::clients::tls::connect;
@@ -111,17 +111,9 @@ struct Pending {
     asked_ns: u64,
     queries: usize,
     until_ns: u64,
-    /// The HTTP/2 request of the last query; None over TCP or TLS.
-    exchange: Option<Exchange>,
-}
-
-/// The task of an HTTP/2 request. Dropping this value before the response has arrived resets the stream.
-struct Exchange(AbortHandle);
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// The task of the last query's HTTP/2 request; empty over TCP or TLS. Dropping the task before the
+    /// response has arrived resets the stream.
+    exchange: JoinSet<()>,
 }
 
 /// The message ID and the answer of a query, or the error that ended the connection to the resolver.
@@ -215,7 +207,7 @@ impl Stream {
 
 impl Pending {
     fn new(Question { host, asked_ns, .. }: Question) -> Self {
-        Self { host, asked_ns, queries: 0, until_ns: 0, exchange: None }
+        Self { host, asked_ns, queries: 0, until_ns: 0, exchange: JoinSet::new() }
     }
 
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
@@ -253,12 +245,12 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<JoinSet<()>> {
         match self {
             Self::Messages(to, version) => {
-                write_message(to, &query(number, host, *version)?).await.map(|()| None)
+                write_message(to, &query(number, host, *version)?).await.map(|()| JoinSet::new())
             }
-            Self::Https(https) => https.send(number, host).await.map(Some),
+            Self::Https(https) => https.send(number, host).await,
         }
     }
 }
@@ -293,12 +285,13 @@ impl Https {
     }
 
     /// Asks for the address of `host`. `number` identifies the answer, as all messages have ID 0 (RFC 8484).
-    async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<JoinSet<()>> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
         let (response, _) = self.sender.send_request(request, true).map_err(io::Error::other)?;
         let answers = self.answers.clone();
-        let exchange = tokio::spawn(async move {
+        let mut exchange = JoinSet::new();
+        exchange.spawn(async move {
             let answer = match answer_in(response).await {
                 Ok(answer) => answer,
                 Err(error) if error.is_reset() => Answer::Failed,
@@ -308,7 +301,7 @@ impl Https {
             let _ = answers.send(Ok((number, answer)));
         });
         self.driver.take().map(tokio::spawn);
-        Ok(Exchange(exchange.abort_handle()))
+        Ok(exchange)
     }
 }
 
