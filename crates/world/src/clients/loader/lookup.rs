@@ -90,14 +90,6 @@ async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
     }
 }
 
-/// A host whose address is to be looked up.
-pub(super) struct Question {
-    pub(super) host: String,
-    pub(super) number: u16,
-    /// The time at which the lookup began, on the monotonic clock.
-    pub(super) asked_ns: u64,
-}
-
 /// A stub resolver that sends all queries over one connection.
 pub(super) struct Stream {
     pub(super) resolver: SocketAddr,
@@ -106,9 +98,10 @@ pub(super) struct Stream {
 }
 
 /// A lookup that has no answer yet.
-struct Pending {
-    host: String,
-    asked_ns: u64,
+pub(super) struct Pending {
+    pub(super) host: String,
+    /// The time at which the lookup began, on the monotonic clock.
+    pub(super) asked_ns: u64,
     queries: usize,
     until_ns: u64,
     /// The task of the last query's HTTP/2 request; empty over TCP or TLS. Dropping the task before the
@@ -120,14 +113,15 @@ struct Pending {
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Looks up the hosts in the channel `questions`, until it is closed or the connection has failed.
-    pub(super) async fn run(self, mut questions: UnboundedReceiver<Question>) {
+    /// Performs the lookups in the channel `questions`, each with the message ID of its queries, until the
+    /// channel is closed or the connection has failed.
+    pub(super) async fn run(self, mut questions: UnboundedReceiver<(u16, Pending)>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(&mut questions, &mut pending).await {
             // Sending further questions fails, and the questions that are still in the channel fail here.
             questions.close();
-            while let Some(question) = questions.recv().await {
-                pending.insert(question.number, Pending::new(question));
+            while let Some((number, one)) = questions.recv().await {
+                pending.insert(number, one);
             }
             for one in pending.into_values() {
                 self.report(one, Err(io::Error::new(error.kind(), format!("the resolver: {error}"))));
@@ -137,7 +131,7 @@ impl Stream {
 
     async fn try_run(
         &self,
-        questions: &mut UnboundedReceiver<Question>,
+        questions: &mut UnboundedReceiver<(u16, Pending)>,
         pending: &mut BTreeMap<u16, Pending>,
     ) -> io::Result<()> {
         let stream = self.open().await?;
@@ -159,9 +153,7 @@ impl Stream {
                     }
                 }
                 question = questions.recv() => {
-                    let Some(question) = question else { return Ok(()) };
-                    let number = question.number;
-                    let mut one = Pending::new(question);
+                    let Some((number, mut one)) = question else { return Ok(()) };
                     match one.send(number, &mut queries).await {
                         Ok(()) => drop(pending.insert(number, one)),
                         Err(error) => self.report(one, Err(error)),
@@ -206,8 +198,8 @@ impl Stream {
 }
 
 impl Pending {
-    fn new(Question { host, asked_ns, .. }: Question) -> Self {
-        Self { host, asked_ns, queries: 0, until_ns: 0, exchange: JoinSet::new() }
+    pub(super) fn new(host: String) -> Self {
+        Self { host, asked_ns: monotonic_ns(), queries: 0, until_ns: 0, exchange: JoinSet::new() }
     }
 
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {

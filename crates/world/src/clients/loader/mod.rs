@@ -25,7 +25,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, QueuedRequest, Report, Shared};
-use self::lookup::{Lookup, Question, Stream, look_up};
+use self::lookup::{Lookup, Pending, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, UserAgent};
 use crate::contract::{
@@ -152,7 +152,7 @@ struct PageLoad {
     resolver: Option<SocketAddr>,
     names: NameLookup,
     /// Sends names to the task of the connection to the resolver; None before the first lookup, and over UDP.
-    questions: Option<UnboundedSender<Question>>,
+    questions: Option<UnboundedSender<(u16, Pending)>>,
     /// The record of the connection to the resolver.
     resolver_connection: ConnectionRecord,
     /// The state of the DNS lookup of each host, by host name.
@@ -364,8 +364,8 @@ impl PageLoad {
             questions
         });
         self.resolver_connection.requests += 1;
-        let question = Question { host, number, asked_ns: monotonic_ns() };
-        if let Err(SendError(Question { host, asked_ns, .. })) = questions.send(question) {
+        let sent = questions.send((number, Pending::new(host)));
+        if let Err(SendError((_, Pending { host, asked_ns, .. }))) = sent {
             let error = Some(format!("{host}: the connection to the resolver has failed"));
             self.looked_up((LookupRecord { host, asked_ns, error, ..LookupRecord::default() }, None));
         }
