@@ -37,16 +37,16 @@ pub(super) type Lookup = (LookupRecord, Option<IpAddr>);
 
 /// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
 pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
-    let (asked_ns, mut queries) = (monotonic_ns(), 0);
+    let mut record = LookupRecord { host, asked_ns: monotonic_ns(), ..LookupRecord::default() };
     let asked = async {
         let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
         socket.set_nonblocking(true)?;
         socket.connect(resolver)?;
         let socket = UdpSocket::from_std(socket)?;
-        let message = query(number, &host, Version::of(resolver.ip()))?;
+        let message = query(number, &record.host, Version::of(resolver.ip()))?;
         for _ in 0..QUERIES_MAX {
             socket.send(&message).await?;
-            queries += 1;
+            record.queries += 1;
             let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
             tokio::select! {
                 biased;
@@ -57,15 +57,14 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
         Ok(None)
     };
     let outcome = asked.await;
-    ended(host, asked_ns, queries, outcome)
+    ended(record, outcome)
 }
 
-/// Returns the result of a lookup of `host` that ends now. `outcome` is `Ok(None)` after a timeout.
-fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Lookup {
+/// Returns the result of a lookup that ends now. `outcome` is `Ok(None)` after a timeout.
+fn ended(mut record: LookupRecord, outcome: io::Result<Option<Answer>>) -> Lookup {
     let failed = match outcome {
         Ok(Some(Answer::Address(address))) => {
-            let answered_ns = Some(monotonic_ns());
-            let record = LookupRecord { host, asked_ns, answered_ns, queries, ..LookupRecord::default() };
+            record.answered_ns = Some(monotonic_ns());
             return (record, Some(address));
         }
         Ok(Some(Answer::NoName)) => "name or service not known (NXDOMAIN)".to_owned(),
@@ -76,8 +75,8 @@ fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option
         ),
         Err(error) => error.to_string(),
     };
-    let error = Some(format!("{host}: {failed}"));
-    (LookupRecord { host, asked_ns, queries, error, ..LookupRecord::default() }, None)
+    record.error = Some(format!("{}: {failed}", record.host));
+    (record, None)
 }
 
 async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
@@ -99,10 +98,8 @@ pub(super) struct Stream {
 
 /// A lookup that has no answer yet.
 pub(super) struct Pending {
-    pub(super) host: String,
-    /// The time at which the lookup began, on the monotonic clock.
-    pub(super) asked_ns: u64,
-    queries: usize,
+    /// The record so far, with times on the monotonic clock.
+    pub(super) record: LookupRecord,
     until_ns: u64,
     /// The task of the last query's HTTP/2 request; empty over TCP or TLS. Dropping the task before the
     /// response has arrived resets the stream.
@@ -164,7 +161,7 @@ impl Stream {
                     let due = pending.iter().find(|(_, one)| one.until_ns <= monotonic_ns());
                     let Some(number) = due.map(|(number, _)| *number) else { continue };
                     let mut one = pending.remove(&number).expect("it is pending");
-                    if one.queries >= QUERIES_MAX.into() {
+                    if one.record.queries >= QUERIES_MAX.into() {
                         self.report(one, Ok(None));
                     } else {
                         let sent = one.send(number, &mut queries).await;
@@ -191,20 +188,19 @@ impl Stream {
     }
 
     fn report(&self, one: Pending, outcome: io::Result<Option<Answer>>) {
-        let Pending { host, asked_ns, queries, .. } = one;
-        let lookup = ended(host, asked_ns, queries, outcome);
-        let _ = self.shared.reports.send(Report::LookedUp(lookup));
+        let _ = self.shared.reports.send(Report::LookedUp(ended(one.record, outcome)));
     }
 }
 
 impl Pending {
     pub(super) fn new(host: String) -> Self {
-        Self { host, asked_ns: monotonic_ns(), queries: 0, until_ns: 0, exchange: JoinSet::new() }
+        let record = LookupRecord { host, asked_ns: monotonic_ns(), ..LookupRecord::default() };
+        Self { record, until_ns: 0, exchange: JoinSet::new() }
     }
 
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
-        self.exchange = queries.send(number, &self.host).await?;
-        self.queries += 1;
+        self.exchange = queries.send(number, &self.record.host).await?;
+        self.record.queries += 1;
         self.until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
         Ok(())
     }

@@ -364,10 +364,10 @@ impl PageLoad {
             questions
         });
         self.resolver_connection.requests += 1;
-        let sent = questions.send((number, Pending::new(host)));
-        if let Err(SendError((_, Pending { host, asked_ns, .. }))) = sent {
-            let error = Some(format!("{host}: the connection to the resolver has failed"));
-            self.looked_up((LookupRecord { host, asked_ns, error, ..LookupRecord::default() }, None));
+        if let Err(SendError((_, mut one))) = questions.send((number, Pending::new(host))) {
+            let error = format!("{}: the connection to the resolver has failed", one.record.host);
+            one.record.error = Some(error);
+            self.looked_up((one.record, None));
         }
     }
 
