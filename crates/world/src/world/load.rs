@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastopen_link::DirectionConfig;
 use fastopen_link::ip::{Addresses, Version};
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::{self, Counters};
@@ -38,6 +39,11 @@ use crate::server::{self, Server};
 
 /// Timeout for connections to be accepted or to end on a link without delay, rate limit or loss.
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// RTT of the link during a foreign client's earlier visit, in nanoseconds. Without a delay, a browser gets a
+/// host's tickets while it still opens connections in parallel to the first. A connection that begins with a
+/// ticket and is closed because the first one speaks HTTP/2 leaves no ticket for the load.
+const VISIT_RTT_NS: u64 = 20_000_000;
 
 impl<'a> World<'a> {
     /// Runs the page load with index `number` in the job. Returns its record and, if captured, its packets.
@@ -97,6 +103,8 @@ impl<'a> World<'a> {
     }
 
     /// Makes the client visit the page, without Fast Open, so that it has session tickets and a filled cache.
+    /// For foreign clients, the link has the RTT `VISIT_RTT_NS`, unless a host speaks QUIC: Chromium uses the
+    /// RTT of the visit's QUIC connections in the load.
     fn visit(
         &self,
         expected: Expectation,
@@ -104,6 +112,10 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
+        let delayed = self.job.client.kind.capabilities().is_foreign && self.job.quic().is_none();
+        let delay = if delayed { VISIT_RTT_NS / 2 } else { 0 };
+        let way = DirectionConfig { delay, ..DirectionConfig::default() };
+        self.network.link.configure(&LinkConfig { down: way.clone(), up: way, ..LinkConfig::default() })?;
         self.servers.origins.begin(expected.tls, expected.visit, true);
         let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
@@ -125,7 +137,7 @@ impl<'a> World<'a> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
+        Ok(self.network.link.configure(&LinkConfig::default())?)
     }
 
     /// Waits until all connections of earlier loads have ended, and discards their recorded data.

@@ -143,6 +143,25 @@ fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
     assert_eq!(run.load("tls")["invalid"][0]["kind"], "not_resumed", "{run}");
 }
 
+/// A shell script that requests the page. Its second visit fails if the first one took less than the 60 ms of
+/// three round trips: for TCP, TLS and the request.
+const TIMED_VISIT: &str = r#"begin=$(date +%s%N); curl --silent --output page https://a.test/ || exit
+test -f took && exit $(($(cat took) < 60)); echo $((($(date +%s%N) - begin) / 1000000)) > took"#;
+
+#[test]
+fn the_earlier_visit_of_a_command_has_a_round_trip_time() {
+    if installed("curl", "curl").is_none() {
+        return;
+    }
+    let command = json!({"kind": "command", "command": ["sh", "-c", TIMED_VISIT]});
+    let Some(run) = exactly(&of("1.1", json!({"client": command, "tls": {"session": "resumed"}}))) else {
+        return;
+    };
+    // This curl keeps no session.
+    let kinds: Vec<_> = list(&run.load("tls")["invalid"]).iter().map(|one| &one["kind"]).collect();
+    assert_eq!(kinds, ["not_resumed"], "{run}");
+}
+
 /// The process of ngtcp2's server; killed on drop.
 struct Served(Child);
 
