@@ -145,8 +145,8 @@ fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
 
 /// A shell script that requests the page. Its second visit fails if the first one took less than the 60 ms of
 /// three round trips: for TCP, TLS and the request.
-const TIMED_VISIT: &str = r#"begin=$(date +%s%N); curl --silent --output page https://a.test/ || exit
-test -f took && exit $(($(cat took) < 60)); echo $((($(date +%s%N) - begin) / 1000000)) > took"#;
+const TIMED_VISIT: &str = r"begin=$(date +%s%N); curl --silent --output page https://a.test/ || exit
+test -f took && exit $(($(cat took) < 60)); echo $((($(date +%s%N) - begin) / 1000000)) > took";
 
 #[test]
 fn the_earlier_visit_of_a_command_has_a_round_trip_time() {
