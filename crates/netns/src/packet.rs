@@ -122,12 +122,12 @@ impl PacketSocket {
         most
     }
 
-    /// Sends frames in order. Removes each sent frame from the front of `frames` and passes it to `sent`.
+    /// Sends frames in order. Removes each sent frame from the front of `frames`.
     ///
     /// # Errors
     /// The kernel's error for the first frame that it refuses. A full buffer (EAGAIN, ENOBUFS) is temporary
     /// and not an error: the remaining frames stay in `frames`.
-    pub fn send(&self, frames: &mut VecDeque<Vec<u8>>, mut sent: impl FnMut(Vec<u8>)) -> io::Result<()> {
+    pub fn send(&self, frames: &mut VecDeque<Vec<u8>>) -> io::Result<()> {
         const BATCH: usize = 64;
         while !frames.is_empty() {
             // SAFETY: zeroed mmsghdr and iovec are valid; the pointers live until the call ends.
@@ -149,7 +149,7 @@ impl PacketSocket {
                 ))
             };
             match count {
-                Ok(count) => frames.drain(..count as usize).for_each(&mut sent),
+                Ok(count) => drop(frames.drain(..count as usize)),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => break,
                 Err(error) => return Err(error),
             }

@@ -294,9 +294,8 @@ fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
             let [from, to] = [addresses, addresses + 4].map(|at| frame[at..at + 4].to_vec());
             frame[addresses..addresses + 8].copy_from_slice(&[to, from].concat());
         }
-        let mut sent = 0;
-        port.send(&mut frames, |_| sent += 1).expect("there is room");
-        assert_eq!((sent, frames.len()), (3, 0));
+        port.send(&mut frames).expect("there is room");
+        assert_eq!(frames.len(), 0);
         receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("it can have one");
         for number in 0..3 {
             let mut datagram = [0; 200];

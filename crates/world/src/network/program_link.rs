@@ -137,7 +137,7 @@ impl ForwardedDirection {
         if self.due.is_empty() {
             return false;
         }
-        if socket.send(&mut self.due, drop).is_err() {
+        if socket.send(&mut self.due).is_err() {
             // The interface may have been removed. Its packets are lost.
             self.overruns += self.due.len() as u32;
             self.due.clear();
