@@ -310,9 +310,9 @@ def test_pages_may_start_after_their_requests(
 @pytest.mark.parametrize(
     ("named", "version"),
     [
-        *((one, "3") for one in ("h3", "h3-29", "HTTP/3", "3", "hq-29", "http/2+quic/46", "quic")),
+        *((one, "3") for one in ("h3", "h3-29", "HTTP/3", "3", "hq-29", "http/2.0+quic/43", "quic")),
         *((one, "2") for one in ("h2", "h2c", "HTTP/2.0", "HTTP2", "HTTP 2", "2.0", "2 2", "spdy/3.1")),
-        *((one, "1.1") for one in ("HTTP/1.1", "http/1.1 ", "1.1")),
+        *((one, "1.1") for one in ("HTTP/1.1", "http/1.1 ", "1.1", "HTTP/1.1 200")),
         *((one, None) for one in ("unknown", "", "blob", "us:", "20")),
     ],
 )

@@ -30,10 +30,10 @@ _COMPRESSED_SHARE: Final = 3
 # Names of HTTP versions that recorders write, such as h2, h2c, HTTP/2.0, h3-29 and HTTP/3. SPDY counts as its
 # successor HTTP/2, and Google's own QUIC as its successor HTTP/3. Old WebPageTests write `2 2`: `HTTP/2 200`.
 _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
-    (re.compile(r"h3\b|hq\b|http[/ ]?3|3(\.0)?( |\Z)|quic|http/2\+quic", re.IGNORECASE), "3"),
+    (re.compile(r"h3\b|hq\b|http[/ ]?3|3(\.0)?( |\Z)|quic|http/2(\.0)?\+quic", re.IGNORECASE), "3"),
     (re.compile(r"h2c?\b|http[/ ]?2|2(\.0)?( |\Z)|spdy", re.IGNORECASE), "2"),
-    (re.compile(r"(http/)?1\.0\Z", re.IGNORECASE), "1.0"),
-    (re.compile(r"(http/)?1\.1\Z", re.IGNORECASE), "1.1"),
+    (re.compile(r"(http/)?1\.0( |\Z)", re.IGNORECASE), "1.0"),
+    (re.compile(r"(http/)?1\.1( |\Z)", re.IGNORECASE), "1.1"),
 )
 _TYPICAL: Final = {"request": TYPICAL_REQUEST, "response": TYPICAL_RESPONSE}
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}

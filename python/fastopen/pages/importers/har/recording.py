@@ -67,8 +67,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     if unreadable is not None and not any(coerce.moment_ms(start) is not None for start in starts):
         remedy = "write startedDateTime as ISO 8601, such as 2026-11-29T10:00:00.000Z"
         raise InputError(f"cannot read any start time, such as {unreadable[:40]!r}", place, remedy)
-    creator = coerce.text(coerce.mapping(log.get("creator")).get("name")).strip().lower()
-    writer = next((one for name, one in WRITERS.items() if creator.startswith(name)), Writer())
+    creator = coerce.text(coerce.mapping(log.get("creator")).get("name")).strip().lower() + " "
+    writer = next((one for name, one in WRITERS.items() if creator.startswith(name + " ")), Writer())
     pages = _pages(log, entries, writer, notes)
     for page in pages:
         _read(page, entries, place, lenient, writer)
