@@ -213,9 +213,9 @@ def navigated_roots(graph: Graph) -> list[int]:
     """Return the indices of the requests that the browser marked as navigations to a page."""
     navigated = [i for i, one in enumerate(graph.exchanges) if one.navigated]
     redirected = {one.location for one in graph.exchanges} | graph.redirected_from(navigated)
-    failed = {i for i in navigated if _failed(graph.exchanges[i])}
-    repeated = {i for i in failed if graph.by_url[graph.exchanges[i].url][0] not in failed}
-    return [i for i in navigated if i not in repeated and graph.exchanges[i].url not in redirected]
+    answered = {graph.exchanges[i].url for i in navigated if not _failed(graph.exchanges[i])}
+    named = [(i, graph.exchanges[i]) for i in navigated if graph.exchanges[i].url not in redirected]
+    return [i for i, one in named if not (_failed(one) and one.url in answered)]
 
 
 def first_root(graph: Graph) -> list[int]:

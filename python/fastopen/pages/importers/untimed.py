@@ -72,8 +72,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
     others = graph.on_other_pages((graph.linked | unasked) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
-    by_id = {graph.exchanges[head].page: edges for head, edges in zip(heads, grown, strict=True)}
-    by_id.pop("", None)
+    by_id = _by_id(graph, grown)
     for index, exchange in enumerate(graph.exchanges):
         edges = by_id.get(exchange.page)
         of_other_page = bool(by_id and exchange.page) or index in others or exchange.referer in their_urls
@@ -90,6 +89,18 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
         # The page also gets the exchanges to which this exchange refers.
         graph.add_referenced(edges, [index])
         placed |= edges.keys()
+
+
+def _by_id(graph: Graph, grown: list[dict[int, Edge]]) -> dict[str, dict[int, Edge]]:
+    """Map the recorder's ID of a page to the page's requests, given the requests of each page. Return nothing
+    if the document of a page has no ID. Redirects do not count: ArchiveWeb.page gives them the ID of the page
+    before. Documents later in a page count, because a refresh begins another page for ArchiveWeb.page."""
+    answers = [[one for i in edges if (one := graph.exchanges[i]).location is None] for edges in grown]
+    ids = [[one.page for one in of_page if one.type == "document"] for of_page in answers]
+    if not all(of_page and of_page[0] for of_page in ids):
+        return {}
+    later = {page: edges for of_page, edges in zip(ids, grown, strict=True) for page in of_page if page}
+    return later | {of_page[0]: edges for of_page, edges in zip(ids, grown, strict=True)}
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:

@@ -186,6 +186,41 @@ def test_browsertrix_names_pages_and_types(tmp_path: Path) -> None:
     ]
 
 
+def navigation(url: str, body: bytes, page_id: str, status: str = "200 OK", fields: str = "") -> bytes:
+    asked = record("request", url, b"GET / HTTP/1.1\r\nSec-Fetch-Dest: document\r\n\r\n")
+    answer = message(body, fields=fields, status=status)
+    return record("response", url, answer, **({"WARC_Page_ID": page_id} if page_id else {})) + asked
+
+
+@pytest.mark.parametrize("first_id", ["one", ""])
+def test_redirects_have_the_page_id_of_the_page_before(tmp_path: Path, first_id: str) -> None:
+    """ArchiveWeb.page begins a page when a document arrives. If a document has no ID, IDs decide nothing."""
+    data = navigation("http://one.test/", b"<p>", first_id)
+    data += navigation("http://two.test/", b"", first_id, "302 Found", "Location: /home\r\n")
+    data += navigation("http://two.test/home", b"<meta http-equiv=refresh content='0;/app'>", "two")
+    data += navigation("http://two.test/app", b"<p>", "three")
+    for page_id in ("one", "two", "three", "four"):
+        url = f"http://x.test/{page_id}.png"
+        data += response(url, b"...", "image/png", WARC_Page_ID=page_id)
+    found = [[one.url[7:] for one in each.resources] for each in pages(tmp_path, data)]
+    other = ["two.test/", "two.test/home", "two.test/app"]
+    if first_id:
+        assert found == [["one.test/", "x.test/one.png"], [*other, "x.test/two.png", "x.test/three.png"]]
+    else:
+        named = [f"x.test/{page_id}.png" for page_id in ("one", "two", "three", "four")]
+        assert found == [["one.test/"], [*other, *named]]
+
+
+def test_a_page_that_failed_is_a_page_unless_it_was_loaded_again(tmp_path: Path) -> None:
+    data = navigation("http://a.test/", PAGE, "") + navigation("http://b.test/", b"gone", "", "404 Not Found")
+    data += navigation("http://c.test/", b"busy", "", "503 Busy") + navigation("http://c.test/", b"<p>", "")
+    data += response("http://b.test/", b"{}", "application/json")  # a script may fetch the same URL
+    roots = [each.resources[0] for each in pages(tmp_path, data)]
+    assert [(one.url, one.status) for one in roots] == [
+        ("http://a.test/", 200), ("http://b.test/", 404), ("http://c.test/", 200),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("metadata", "roots"),
     [
