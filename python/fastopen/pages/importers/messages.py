@@ -36,7 +36,7 @@ _RULES_FOR_CRAWLERS: Final = "/robots.txt"
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
 # The line before the content of a chunk: its size in hexadecimal, and extensions.
-_CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+_CHUNK: Final = re.compile(rb"[ \t]*([0-9a-fA-F]{1,16})[ \t]*(?:;[^\r\n]*)?\r\n")
 # Browsertrix, ArchiveWeb.page and Common Crawl store decoded bodies, and rename Content-Encoding.
 _RENAMED_CODINGS: Final = ("x-orig-content-encoding", "x-crawler-content-encoding")
 
@@ -192,8 +192,11 @@ def without_chunks(body: bytes) -> tuple[bytes, bool]:
     parts, at = [], 0
     while (chunk := _CHUNK.match(body, at)) and (size := int(chunk[1], 16)):
         budget.work()
-        parts.append(body[chunk.end() : chunk.end() + size])
-        at = chunk.end() + size
-        at += 2 if body.startswith(b"\r\n", at) else 0
+        start, end = chunk.end(), chunk.end() + size
+        if end < len(body) and not body.startswith(b"\r\n", end):
+            chunk = None  # a text that only begins like a chunk
+            break
+        parts.append(body[start:end])
+        at = end + 2
     parts.append(b"" if chunk else body[at:])
     return b"".join(parts), chunk is not None or at == 0

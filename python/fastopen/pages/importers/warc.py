@@ -55,8 +55,8 @@ _KINDS: Final = ("request", "response", "resource", "revisit", "continuation")
 _SOFTWARE: Final = re.compile(r"^software:(.*)$", re.MULTILINE | re.IGNORECASE)
 # A field by Webrecorder (Conifer), whose value is a JSON object with a list of pages.
 _METADATA: Final = re.compile(r"^json-metadata:\s*(\{.*)$", re.MULTILINE | re.IGNORECASE)
-# Responses begin with this, except those of HTTP/0.9. SHOUTcast servers write ICY.
-_STATUS_LINE: Final = re.compile(rb"HTTP/|ICY ", re.IGNORECASE)
+# Responses begin with this, except those of HTTP/0.9. Other names, such as `h2` and SHOUTcast's ICY, occur.
+_STATUS_LINE: Final = re.compile(rb"HTTP/|[\w./-]+ [1-5]\d\d\b", re.IGNORECASE)
 _PARSER: Final = StatusAndHeadersParser([], verify=False)
 # Errors that warcio raises for damage. The last four come from code of warcio that expects certain fields.
 _DAMAGE: Final = (
@@ -152,12 +152,12 @@ class Archive:
         record.order = self._kinds.total()
         if record.kind not in _KINDS:
             return
-        number = coerce.size(record.get("WARC-Segment-Number"))
-        if number is None and record.kind != "continuation":
+        number = coerce.size(record.get("WARC-Segment-Number")) or 0  # some writers write 0 for whole records
+        if not number and record.kind != "continuation":
             self._add(record)
             return
         first = record.get("WARC-Segment-Origin-ID") or record.get("WARC-Record-ID")
-        self._segmented.setdefault(first, {})[number or 0] = record, self.store.add(record.body)
+        self._segmented.setdefault(first, {})[number] = record, self.store.add(record.body)
         record.body = b""
 
     def _describe(self, info: str) -> None:

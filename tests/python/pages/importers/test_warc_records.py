@@ -110,12 +110,28 @@ def test_responses_of_http_0_9_have_no_head(tmp_path: Path) -> None:
     assert (found.resources[0].mime, noted(found)["no_head"]) == ("text/html", 1)
 
 
+@pytest.mark.parametrize("first", ["http/1.1 200", "h2 200 OK", "HTTP/2.0 200 ", "ICY 200 OK"])
+def test_status_lines_may_name_any_protocol(tmp_path: Path, first: str) -> None:
+    block = f"{first}\r\nContent-Type: text/html\r\n\r\n".encode() + PAGE
+    root = page(tmp_path, record("response", URLS[0], block) + REST).resources[0]
+    assert (root.body_bytes, root.response_header_bytes) == (len(PAGE), len(block) - len(PAGE))
+
+
+def test_a_record_with_segment_number_0_is_whole(tmp_path: Path) -> None:
+    found = page(tmp_path, response(URLS[0], PAGE, WARC_Segment_Number="0") + REST)
+    assert [one.url for one in found.resources] == URLS
+    assert not noted(found).keys() & {"broken_records", "short"}
+
+
 @pytest.mark.parametrize(
     ("body", "fields", "body_bytes", "short"),
     [
         (CHUNKS, CHUNKED, len(PAGE), False),
         (CHUNKS[:-30], CHUNKED, len(PAGE) - 11, True),
+        (b" 0000000000" + CHUNKS, CHUNKED, len(PAGE), False),
         (PAGE, CHUNKED, len(PAGE), False),
+        (b"1a\r\n" + PAGE, CHUNKED, len(PAGE) + 4, False),  # no chunk: it does not end with a line end
+        (CHUNKS[:-17] + b"5\r\n" + PAGE, CHUNKED, len(PAGE) + 3 + len(PAGE), True),
         (PAGE, "Content-Length: 9000\r\n", len(PAGE), True),
         (PAGE, "Content-Length: 5\r\n", len(PAGE), False),
     ],
