@@ -394,7 +394,7 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Assigns addresses to the hosts. A page has at most 10,000 hosts, because the contract limits its resources.
+/// Assigns addresses to the hosts. The contract limits the resources of a page, and so its hosts, to 10,000.
 /// Probes, cross traffic and the resolver have address numbers from 64,000 on.
 fn assign_addresses(job: &Job, serve: &[ServeCommand]) -> BTreeMap<String, ip::Addresses> {
     let mut hosts = BTreeMap::new();

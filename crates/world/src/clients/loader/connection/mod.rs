@@ -47,8 +47,8 @@ pub(super) enum Report {
     LookedUp(Lookup),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable. None
-    /// stands for the connection to the DNS resolver.
+    /// connect(2) has succeeded (with Fast Open, perhaps before the SYN), or a QUIC connection is usable.
+    /// None stands for the connection to the DNS resolver.
     Connected(Option<ConnectionId>, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
