@@ -266,7 +266,7 @@ impl<'a> Placer<'a> {
         }
         let mut items: Vec<_> = lists.iter().map(|list| (at_bytes(list), list.clone())).collect();
         if elements < items.len() {
-            // There is no room for all indices, so join the last lists.
+            // Not all indices fit, so join the last lists.
             let rest = lists.split_off(elements - 1).concat();
             self.relocated.extend(rest.iter().filter(|&&child| references[child].at_bytes.is_some()));
             items.truncate(elements - 1);

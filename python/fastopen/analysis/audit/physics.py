@@ -30,7 +30,7 @@ SLACK: Final = Decimal("1.02")
 SLACK_OF_ROOM: Final = Decimal("1.1")
 # If a load only waits for round trips, its time is proportional to the RTT. Noise may add half of this time.
 GROWTH_MAX: Final = Decimal("1.5")
-# Published loads are few, so noise alone may reduce the load time added by each ms of RTT to this fraction.
+# Published loads are few, so noise can reduce the load time that each ms of RTT adds to this fraction of it.
 SLOPE_MIN: Final = Decimal("0.5")
 
 

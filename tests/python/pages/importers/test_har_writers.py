@@ -348,6 +348,10 @@ def test_requests_of_a_service_worker_replace_those_of_the_page() -> None:
     root = entry("http://a.test/", 5, _resourceType="fetch")
     (only,) = one_page(document, root, on_load=300).page.resources
     assert (only.url, only.type) == ("http://a.test/", "document")
+    # The first fetch after the page's request answers it, whatever the order of the entries.
+    second = entry("http://a.test/1.js", 130, response=SCRIPT, _resourceType="fetch")
+    page = one_page(ROOT, asked, second, fetched, on_load=300).page
+    assert [one.type for one in page.resources] == ["document", "script", "xhr"]
 
 
 def test_the_port_of_a_server_is_not_the_name_of_a_connection() -> None:

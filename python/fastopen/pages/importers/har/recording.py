@@ -1,8 +1,9 @@
 """Import the pages of a HAR: find the entries of each page that used the network, and build the page."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
@@ -265,16 +266,18 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
 def _replaced(entries: Sequence[Exchange], local: Mapping[Exchange, str]) -> set[Exchange]:
     """Let the requests of service workers take the places of the page's requests that they answer meanwhile.
     Return the page's requests. `local` maps the entries that did not use the network to the reasons."""
-    fetches = grouped((one.url, one) for one in entries if one not in local and one.type == "xhr")
+    start = attrgetter("at.start")
+    ordered = sorted((one for one in entries if one not in local and one.type == "xhr"), key=start)
+    fetches = grouped((one.url, one) for one in ordered)
     found: set[Exchange] = set()
     for asked in (one for one, reason in local.items() if reason == "mocked"):
-        for fetch in fetches.get(asked.url, ()):
-            if asked.at.start <= fetch.at.start <= asked.at.end:
-                fetch.type, fetch.delays_load_event = asked.type, asked.delays_load_event
-                fetch.initiators, fetch.referer = asked.initiators, asked.referer
-                fetches[asked.url].remove(fetch)
-                found.add(asked)
-                break
+        of_url = fetches.get(asked.url, [])
+        at = bisect_left(of_url, asked.at.start, key=start)
+        if at < len(of_url) and of_url[at].at.start <= asked.at.end:
+            fetch = of_url.pop(at)
+            fetch.type, fetch.delays_load_event = asked.type, asked.delays_load_event
+            fetch.initiators, fetch.referer = asked.initiators, asked.referer
+            found.add(asked)
     return found
 
 
